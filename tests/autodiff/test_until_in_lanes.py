@@ -14,6 +14,7 @@ from scanjit.rewrite import run as rewrite
 from scanjit.runtime import host
 from scanjit.schedule.nests import TimeLoop
 from scanjit.schedule.pipeline import schedule
+from tests.compare import all_close
 
 try:
     import jax
@@ -86,8 +87,7 @@ def test_values_and_derivatives(name: str, over: Any) -> None:
         given = np.resize(given, 9)
         got = sj.function([X, W], outputs)(given, WEIGHTS)
         expected = sj.function([X, W], outputs, mode="reference")(given, WEIGHTS)
-        for a, b in zip(got, expected, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+        all_close(got, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["root", "summed", "while_root"])
@@ -116,16 +116,14 @@ def test_no_loop_runs_inside_of_another(name: str) -> None:
         assert not any(isinstance(each, TimeLoop) for suite in loop.suites for one in suite for each in one.every())
 
 
-def test_many_examples_in_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_examples_in_several_threads() -> None:
     given = np.random.default_rng(0).uniform(0.1, 900.0, 3001)
     outputs = [sj.vmap(root)(X), sj.grad(sj.vmap(root)(X).sum(), X)]
     expected = [np.sqrt(given), 0.5 / np.sqrt(given)]
     bits = []
-    for threads in (1, 2):
-        monkeypatch.setattr(sj.config, "threads", threads)
+    for sj.config.threads in (1, 2):
         got = sj.function([X], outputs)(given)
-        for a, b in zip(got, expected, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-3)
+        all_close(got, expected, rtol=1e-3)
         bits.append([part.tobytes() for part in got])
     assert bits[0] == bits[1]
 
@@ -134,8 +132,7 @@ def test_second_derivatives() -> None:
     slope = sj.grad(sj.vmap(root)(X).sum(), X)
     curve = sj.grad(slope.sum(), X)
     got, expected = (sj.function([X], [slope, curve], mode=mode)(GIVEN) for mode in ("numba", "reference"))
-    for a, b in zip(got, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-8)
+    all_close(got, expected, rtol=1e-8)
     np.testing.assert_allclose(got[1], -0.25 * GIVEN**-1.5, rtol=0.02)
 
 

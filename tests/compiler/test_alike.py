@@ -32,6 +32,7 @@ from scanjit.schedule.nests import (
     Tile,
 )
 from scanjit.schedule.nests.buffers import with_room
+from tests.compare import all_close
 from tests.fuzz.programs import program
 from tests.golden.programs import PROGRAMS
 
@@ -138,8 +139,7 @@ def test_loops_that_are_alike_are_written_once(written):
     assert written.count("branch") == 1
     rng = np.random.default_rng(0)
     values = [rng.uniform(-0.2, 0.2, shape).astype("float32") for shape in [(7, 3, 40), (40, 40)] * 4]
-    for found, wanted in zip(f(*values), g(*values), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    all_close(f(*values), g(*values), rtol=1e-5, atol=1e-6)
 
 
 def test_long_sums_that_are_alike_are_written_once(written):
@@ -154,8 +154,7 @@ def test_long_sums_that_are_alike_are_written_once(written):
     rng = np.random.default_rng(0)
     shapes = [tuple({"B": 5}.get(str(dim), dim) for dim in node.type.shape) for node in inputs]
     values = [rng.uniform(-1, 1, shape).astype("float32") for shape in shapes]
-    for found, wanted in zip(f(*values), g(*values), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
+    all_close(f(*values), g(*values), rtol=1e-5, atol=1e-4)
 
 
 def test_more_equal_layers_write_no_more_functions(written):
@@ -176,8 +175,7 @@ def test_loops_that_differ_are_not_taken_for_each_other(other, written):
     rng = np.random.default_rng(0)
     shapes = [tuple({"T": 7, "B": 3}.get(str(dim), dim) for dim in node.type.shape) for node in inputs]
     values = [rng.uniform(-0.2, 0.2, shape).astype(node.dtype) for shape, node in zip(shapes, inputs, strict=True)]
-    for found, wanted in zip(f(*values), g(*values), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    all_close(f(*values), g(*values), rtol=1e-5, atol=1e-6)
 
 
 def test_loops_in_both_directions_are_one_function():
@@ -195,8 +193,7 @@ def test_loops_in_both_directions_are_one_function():
     f, g = (sj.function([x, keep, u], [run(keep, False), run(u, True)], mode=mode) for mode in ("emulate", "reference"))
     shapes = (20, 3, 64), (64, 64), (64, 64)
     values = [np.random.default_rng(0).uniform(-0.1, 0.1, shape).astype("float32") for shape in shapes]
-    for found, wanted in zip(f(*values), g(*values), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    all_close(f(*values), g(*values), rtol=1e-4, atol=1e-5)
 
 
 def test_rows_of_other_sizes_are_computed_by_the_function_of_the_first(monkeypatch):

@@ -15,6 +15,7 @@ from scanjit.schedule.tiles import lefts
 from scanjit.schedule.tiles.pack import with_room
 from scanjit.schedule.tiles.products import may_overlap
 from scanjit.target import target_for
+from tests.compare import all_close
 from tests.fuzz.check import Config
 from tests.pairs import pairwise
 
@@ -45,8 +46,7 @@ def test_values_and_gradients(sizes: tuple[int, ...], known: bool, dtype: str, t
     with Config(threads=threads).active(), host.using(AVX2):
         found = sj.function([a, b], outputs, mode="emulate")(*given)
     near = 1e-4 if dtype == "float32" else 1e-12
-    for got, wanted in zip(found, sj.function([a, b], outputs, mode="reference")(*given), strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=near, atol=near * 10)
+    all_close(found, sj.function([a, b], outputs, mode="reference")(*given), rtol=near, atol=near * 10)
 
 
 @pytest.mark.parametrize("batch", [16, 1000])
@@ -96,8 +96,7 @@ def test_parts_of_a_matrix_have_panels_of_their_own() -> None:
     assert str(sj.dprint(f, file="str", stage="blocks")).count("temporary panels") == 2
     rng = np.random.default_rng(0)
     given = [rng.normal(size=shape) for shape in shapes]
-    for found, wanted in zip(f(*given), reference(*given), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    all_close(f(*given), reference(*given), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("other", ["one matrix", "terms along two axes"])
@@ -131,8 +130,7 @@ def test_heads_of_a_recurrence_are_packed_before_the_loop(dtype: str) -> None:
         assert f.explain().count(HOISTED) == 2
         for steps, batch in ((0, 2), (1, 1), (7, 5)):
             given = rng.normal(size=(steps, 3, batch, 8)).astype(dtype), rng.normal(size=(3, 8, 8)).astype(dtype)
-            for got, wanted in zip(f(*given), sj.function([x, w], outputs, mode="reference")(*given), strict=True):
-                np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+            all_close(f(*given), sj.function([x, w], outputs, mode="reference")(*given), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("sizes", [(3, 12, 20, 9), (1, 9, 0, 5)])
@@ -189,8 +187,7 @@ def test_a_matrix_that_steps_change_is_packed_each_time_it_is_read() -> None:
         f = sj.function([x, w, h], outputs, mode="emulate")
         assert f.explain().count(PACKED) == 2
         given = [rng.normal(size=size) for size in ((5, 20, 12), (12, 12), (20, 12))]
-        for got, wanted in zip(f(*given), sj.function([x, w, h], outputs, mode="reference")(*given), strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
+        all_close(f(*given), sj.function([x, w, h], outputs, mode="reference")(*given), rtol=1e-10, atol=1e-12)
 
 
 def test_there_is_room_for_the_longest_block_if_the_last_one_has_no_steps():

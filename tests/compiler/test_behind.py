@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.compare import all_close
 
 RNG = np.random.default_rng(0)
 
@@ -60,8 +61,7 @@ def test_as_the_reference(case, size, backwards):
     for steps in (1, 2, 3, 4, 7):
         given = [RNG.standard_normal(steps), *RNG.standard_normal((count, 100))]
         for f in others:
-            for found, right in zip(f(*given), wanted(*given), strict=True):
-                np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-12)
+            all_close(f(*given), wanted(*given), rtol=1e-9, atol=1e-12)
 
 
 def test_two_carries_behind_one_by_as_many_steps():
@@ -70,8 +70,7 @@ def test_two_carries_behind_one_by_as_many_steps():
     assert "% 3)" in blocks(f) and "% 2)" in blocks(f)
     for steps in (1, 2, 5):
         given = [RNG.standard_normal(steps), *RNG.standard_normal((3, 20))]
-        for found, right in zip(f(*given), wanted(*given), strict=True):
-            np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-12)
+        all_close(f(*given), wanted(*given), rtol=1e-9, atol=1e-12)
 
 
 def test_carries_that_change_places_are_copied():
@@ -93,5 +92,4 @@ def test_a_loop_that_ends_early_and_a_gradient():
     outputs = [ended[0][-1], ended[1][-1], *sj.grad(summed, [x, h, before])]
     wanted, f = (sj.function([x, h, before], outputs, mode=mode) for mode in ("reference", "numba"))
     given = RNG.standard_normal(9), *RNG.standard_normal((2, 50))
-    for found, right in zip(f(*given), wanted(*given), strict=True):
-        np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-12)
+    all_close(f(*given), wanted(*given), rtol=1e-9, atol=1e-12)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.compare import all_close
 from tests.fuzz.check import Config
 
 Model = Callable[[Any, Any, Any], Any]
@@ -181,13 +182,12 @@ def arguments(size: int, dtype: str) -> list[Any]:
 @pytest.mark.quick(4)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_values_and_gradients_of_all_sizes(model: Model, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_and_gradients_of_all_sizes(model: Model, dtype: str) -> None:
     f, wanted = program(model, dtype), program(model, dtype, mode="reference")
     tolerance = 1e-10 if dtype == "float64" else 2e-4
     for size in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33):
         given, results = arguments(size, dtype), []
-        for threads in (1, 2, 3):
-            monkeypatch.setattr(sj.config, "threads", threads)
+        for sj.config.threads in (1, 2, 3):
             results.append(f(*given))
         for got, *others, right in zip(*results, wanted(*given), strict=True):
             np.testing.assert_allclose(got, right, rtol=tolerance, atol=tolerance)
@@ -203,8 +203,7 @@ def test_memory(model: Model, threads: int) -> None:
         f = program(model, "float64", mode="emulate")
         for size in (1, 3, 4, 5, 9, 14):
             given = arguments(size, "float64")
-            for got, right in zip(f(*given), wanted(*given), strict=True):
-                np.testing.assert_allclose(got, right, rtol=1e-10)
+            all_close(f(*given), wanted(*given), rtol=1e-10)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -329,5 +328,4 @@ def test_windows_that_reach_into_the_next_row(dtype: str, width: int) -> None:
         wanted = sj.function([x, start], outputs, mode="reference")(*given)
         with Config(width=width).active():
             got = sj.function([x, start], outputs, mode="emulate")(*given)
-        for found, right in zip(got, wanted, strict=True):
-            np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
+        all_close(got, wanted, rtol=1e-4, atol=1e-5)

@@ -10,6 +10,7 @@ import pytest
 import scanjit as sj
 from scanjit.schedule.cost import rates
 from scanjit.schedule.tiles import columns
+from tests.compare import all_close
 from tests.fuzz.check import Config
 
 WIDE, LONG = (0, 1, 9, 17, 40), (0, 1, 5, 12)
@@ -39,8 +40,7 @@ def given(rows: int, width: int, dtype: str) -> np.ndarray:
 def same(got: list[np.ndarray], x: np.ndarray) -> None:
     node = sj.tensor((None, None), x.dtype, "x")
     expected = sj.function([node], features(node), mode="reference")(x)
-    for one, other in zip(got, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-5 if x.dtype == "float32" else 1e-12, atol=1e-5)
+    all_close(got, expected, rtol=2e-5 if x.dtype == "float32" else 1e-12, atol=1e-5)
 
 
 @pytest.mark.quick(2)
@@ -67,8 +67,7 @@ def test_sums_over_a_middle_axis(threads: int) -> None:
         for many, rows, width in itertools.product((0, 1, 3), (1, 5, 12), WIDE):
             value = given(many * rows, width, "float32").reshape(many, rows, width)
             expected = [value.sum(1), np.sqrt((value * value).mean(1)), value.max(1)]
-            for got, other in zip(f(value), expected, strict=True):
-                np.testing.assert_allclose(got, other, rtol=1e-5, atol=1e-5)
+            all_close(f(value), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -149,8 +148,7 @@ def test_threads_and_strips_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(columns, "LEAST_BYTES", least)
         fs = [sj.function([x], [feature]) for feature in (*features(x)[:3], *features(x)[6:8])]
         assert all((STRIPS in f.explain()) == (least < 10**6) for f in fs)
-        for threads in (1, 3):
-            monkeypatch.setattr(sj.config, "threads", threads)
+        for sj.config.threads in (1, 3):
             sizes = ((1100, 1300), (300, 1028), (33, 20000))
             found.append([f(given(rows, width, "float32"))[0] for f in fs for rows, width in sizes])
     np.testing.assert_equal(found[1::2], found[::2])

@@ -9,6 +9,7 @@ import scanjit as sj
 from scanjit.runtime import host
 from scanjit.schedule.tiles import lefts
 from scanjit.target import target_for, target_named
+from tests.compare import all_close
 from tests.fuzz.check import Config
 from tests.pairs import pairwise
 
@@ -54,8 +55,7 @@ def test_copies_in_blocks_of_steps(threads: int, monkeypatch: pytest.MonkeyPatch
         rng = np.random.default_rng(1)
         for steps, batch in ((0, 3), (1, 1), (7, 3), (16, 2)):
             given = rng.standard_normal((steps, batch, 10), np.float32), rng.standard_normal((10, 10), np.float32) / 3
-            for got, wanted in zip(f(*given), reference(*given), strict=True):
-                np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-4)
+            all_close(f(*given), reference(*given), rtol=2e-4, atol=2e-4)
 
 
 @pytest.mark.parametrize("batch", [None, 1, 4, 7])
@@ -78,8 +78,7 @@ def test_pairs_of_steps_and_rows(batch: int | None, threads: int, monkeypatch: p
             rows = 3 if batch is None else batch
             given = [rng.standard_normal((steps, rows, n)).astype(np.float32) for n in (10, 10, 32)]
             wanted = [np.tensordot(a, given[2], axes) for a in given[:2]]
-            for got, value in zip(f(*given), wanted, strict=True):
-                np.testing.assert_allclose(got, value, atol=0.02 * (1 + steps * rows) ** 0.5 + 0.02)
+            all_close(f(*given), wanted, atol=0.02 * (1 + steps * rows) ** 0.5 + 0.02)
 
 
 def test_two_products_of_pairs_share_vectors() -> None:

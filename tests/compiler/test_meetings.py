@@ -12,6 +12,7 @@ import scanjit as sj
 from scanjit.runtime import host
 from scanjit.schedule.cost import rates
 from scanjit.target import target_for
+from tests.compare import same_for_any_threads
 from tests.fuzz.check import Config
 
 H = 40
@@ -68,11 +69,7 @@ def test_the_same_bits_for_any_number_of_threads() -> None:
     f = sj.function([x, w], [y, *sj.grad((y**2).sum(), [x, w])])
     rng = np.random.default_rng(1)
     given = rng.standard_normal((20, 9, 4 * H), np.float32), rng.standard_normal((H, 4 * H), np.float32) / 4
-    results = []
-    for threads in (1, 2, 3, 8):
-        sj.config.threads = threads
-        results.append([value.tobytes() for value in f(*given)])
-    assert all(result == results[0] for result in results)
+    same_for_any_threads(f, *given)
 
 
 def test_a_result_does_not_lie_where_another_thread_still_reads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.compare import all_close
 from tests.fuzz.check import Config
 
 UNITS = 20
@@ -32,8 +33,7 @@ def test_weights_are_packed_once_a_value_whatever_is_known_of_the_rows(rows: Any
     kept = next(line for line in f.explain().splitlines() if "once for each value" in line)
     assert kept.count("pack") == 2
     for _ in range(3):
-        for got, wanted in zip(f(*arrays), expected(*arrays), strict=True):
-            np.testing.assert_allclose(got, wanted)
+        all_close(f(*arrays), expected(*arrays))
     new = np.full((UNITS, UNITS), 0.5)
     parts[1].set_value(new)
     np.testing.assert_allclose(f(*arrays)[1], arrays[1] @ new)
@@ -113,5 +113,4 @@ def test_roots_of_unity_are_computed_once_for_each_length(mode: str) -> None:
         for f, threads in zip(functions, (1, 2), strict=True):
             with Config(threads=threads).active():
                 found = f(a, b)
-            for got, wanted in zip(found, (np.fft.rfft(a), np.fft.fft(b), b), strict=True):
-                np.testing.assert_allclose(got, wanted, atol=1e-12)
+            all_close(found, (np.fft.rfft(a), np.fft.fft(b), b), atol=1e-12)

@@ -22,6 +22,7 @@ from scanjit.schedule.threads.rows import with_rows
 from scanjit.schedule.threads.sharing import sharing
 from scanjit.schedule.threads.teams import Way
 from scanjit.target import Target, target_for
+from tests.compare import all_close
 from tests.fuzz.check import Config
 
 H = 5
@@ -128,8 +129,7 @@ def test_threads_in_turns(step: Step, gradient: bool, batch: Any, shared: bool, 
         got = f(x, w)
     decided = [sized.sharing.rows_apart for stage in f.executable.stages for sized in stage.known.values()]
     assert decided and all(value == (meeting > 0) for rows in decided for value in rows.values())
-    for a, b in zip(_list(got), _list(expected), strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(_list(got), _list(expected))
 
 
 def in_blocks(step: Step, batch: Any, last: bool, columns: Any = H) -> sj.CompiledFunction:
@@ -164,8 +164,7 @@ def test_products_of_a_block_go_with_the_rows_of_its_loop(step: Step, batch: Any
     assert max(parts(f)) > 0
     decided = [sized.sharing.rows_apart for stage in f.executable.stages for sized in stage.known.values()]
     assert meeting == 0 or all(value for rows in decided for value in rows.values())
-    for a, b in zip(got, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+    all_close(got, expected, rtol=2e-5, atol=1e-6)
 
 
 def test_a_loop_with_variants_for_short_rows_shares_memory_with_its_products(meeting: float) -> None:
@@ -177,8 +176,7 @@ def test_a_loop_with_variants_for_short_rows_shares_memory_with_its_products(mee
         with Config(width=16, threads=3, small=True).active():
             rates.MEETING = meeting
             got = in_blocks(network, "B", False, "H")(xs, w)
-        for a, b in zip(got, expected, strict=True):
-            np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+        all_close(got, expected, rtol=2e-5, atol=1e-6)
 
 
 def test_points_of_own_rows_that_whole_vectors_leave(meeting: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,12 +229,10 @@ def test_threads_at_different_steps_of_a_loop_that_ends_early(shared: bool, nest
 @pytest.mark.parametrize("batch", [1, 2, 9])
 def test_compiled(batch: int, meeting: float) -> None:
     f, found = loop(network, mode="numba"), []
-    for threads in (1, 2, 5):
-        config.threads = threads
+    for config.threads in (1, 2, 5):
         found.append(f(*arguments(6, batch)))
     for other in found[1:]:
-        for a, b in zip(found[0], other, strict=True):
-            np.testing.assert_array_equal(a, b)
+        np.testing.assert_equal(found[0], other)
 
 
 def _list(results: Any) -> list[np.ndarray]:

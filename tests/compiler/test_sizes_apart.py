@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.compare import all_close
 from tests.fuzz.cases import apart
 from tests.fuzz.check import Config, check
 
@@ -21,8 +22,7 @@ def test_states_of_a_loop(order: int) -> None:
     plain, compiled = (sj.function([a, b], found, mode=mode) for mode in ("reference", "emulate"))
     rng = np.random.default_rng(0)
     values = rng.normal(size=(2, 3))
-    for got, expected in zip(compiled(*values), plain(*values), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+    all_close(compiled(*values), plain(*values), rtol=1e-9, atol=1e-12)
     with pytest.raises(sj.ShapeError):
         compiled(values[0], values[1, :2])
 
@@ -34,8 +34,7 @@ def test_a_constant_given_twice_under_two_sizes() -> None:
     y = sj.scan(lambda h, u, v: sj.tanh(h * u + v), outputs_info=[b], non_sequences=[both, both], n_steps=3)
     f = sj.function([a, b], sj.grad((y**2).sum(), [a, b]), mode="emulate")
     g = sj.function([a, b], sj.grad((y**2).sum(), [a, b]), mode="reference")
-    for got, expected in zip(f([1.0, 2.0], [0.5, -1.0]), g([1.0, 2.0], [0.5, -1.0]), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-9)
+    all_close(f([1.0, 2.0], [0.5, -1.0]), g([1.0, 2.0], [0.5, -1.0]), rtol=1e-9)
 
 
 def test_random_programs() -> None:

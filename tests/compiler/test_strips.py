@@ -205,8 +205,7 @@ def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "steps around strips of" in compiled.explain()
     for columns in (33, 47, 70):
         given, found = values([f, h], T=33, N=columns), []
-        for threads in (1, 2, 3):
-            monkeypatch.setattr(sj.config, "threads", threads)
+        for sj.config.threads in (1, 2, 3):
             found.append(compiled(*given))
         for results in found[1:]:
             np.testing.assert_equal(results, found[0])
@@ -229,7 +228,7 @@ def test_scans_in_steps(columns: int | str) -> None:
                 same(inputs, outputs, f, T=2, N=size)
 
 
-def test_stretches_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stretches_of_time() -> None:
     """Carries go on where the stretch before has left them: with checkpoints, and in blocks with what follows."""
     x, w, h = sj.tensor(("T", "N"), "float64", "x"), sj.vector("w", "float64"), sj.tensor(("N",), "float64", "h")
     inputs = [x, w, h]

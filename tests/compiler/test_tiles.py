@@ -18,6 +18,7 @@ from scanjit.schedule.tiles import shapes
 from scanjit.schedule.time import sums
 from scanjit.target import Target, target_for, target_named
 from scanjit.target.measured import MEASURED
+from tests.compare import all_close
 from tests.fuzz.check import Config
 from tests.lstm import lstm_outputs
 from tests.targets import with_vectors
@@ -38,8 +39,7 @@ def run(config: Config, i: int, j: int, t: int, length: object) -> None:
     windows = np.lib.stride_tricks.sliding_window_view(arrays[2], t, 2)
     wanted = [np.einsum("bot,bckt->ock", g, windows, dtype="float64") for g in arrays[:2]]
     expected = [np.tanh(wanted[0] * 0.01) + wanted[1], wanted[0], arrays[0].sum((0, 2))]
-    for u, v in zip(got, expected, strict=True):
-        np.testing.assert_allclose(u, v, rtol=1e-5, atol=1e-5)
+    all_close(got, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.quick(3)
@@ -93,8 +93,7 @@ def test_columns_after_whole_tiles(columns: int, threads: int) -> None:
             assert "next0 = " in f.source or config.width > 16 or columns <= 4, "two vectors at a time"
             for rows in (0, 1, 4, 7):
                 product = a[:rows] @ b
-                for got, wanted in zip(f(a[:rows], b), (np.tanh(product), product), strict=True):
-                    np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
+                all_close(f(a[:rows], b), (np.tanh(product), product), rtol=1e-9, atol=1e-12)
 
 
 def test_tiles_that_cannot_be_shared_evenly() -> None:
@@ -142,8 +141,7 @@ def test_groups_of_columns(group_bytes: int, threads: int, monkeypatch: pytest.M
         reference = sj.function([x, w, r], gradients, mode="reference")
         for length, batch in ((0, 2), (1, 1), (2, 0), (7, 2), (9, 3)):
             value = rng.standard_normal((length, batch, 3)).astype("float32")
-            for got, wanted in zip(f(value, *weights), reference(value, *weights), strict=True):
-                np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
+            all_close(f(value, *weights), reference(value, *weights), rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.quick(2)
@@ -168,8 +166,7 @@ def test_whole_tiles_have_no_masks(columns: int | str, features: str) -> None:
             for size in (0, 1, 7, 8, 24, 25, 47, 100) if columns == "N" else (int(columns),):
                 for rows in (0, 1, 5):
                     a, b = rng.standard_normal((rows, 6), np.float32), rng.standard_normal((6, size), np.float32)
-                    for got, wanted in zip(f(a, b), (a @ b, np.tanh(a @ b[:, ::-1]) * 2), strict=True):
-                        np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
+                    all_close(f(a, b), (a @ b, np.tanh(a @ b[:, ::-1]) * 2), rtol=2e-5, atol=2e-5)
                     np.testing.assert_allclose(s(b), b.sum(0), rtol=2e-5, atol=2e-5)
 
 
@@ -321,8 +318,7 @@ def test_columns_that_fill_half_a_tile_are_single_vectors(columns: int | str) ->
             assert "left0 = " in source
             for size in (1, 8, 9, 16, 17, 32, 33, 40, 48, 49, 64) if columns == "N" else (columns,):
                 y = rng.standard_normal((3, int(size)))
-                for got, wanted in zip(f(x, y), (x @ y, y[::2].sum(0), y.max(0), y.argmax(0)), strict=True):
-                    np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
+                all_close(f(x, y), (x @ y, y[::2].sum(0), y.max(0), y.argmax(0)), rtol=1e-12, atol=1e-12)
 
 
 # ---- columns that threads cannot share evenly ------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.compare import all_close
 from tests.fuzz.check import Config
 from tests.pairs import pairwise
 
@@ -88,8 +89,7 @@ def test_steps_of_rows_that_lie_across(dtype: str, mode: Any) -> None:
             f = sj.function([x, y, z], outputs, mode=mode)
             for shape in [(0, 3), (3, 0), (1, 5), (3, 70), (9, 3), (8, 64), (35, 5), (17, 129), (40, 17)]:
                 given = [rng.integers(-3, 4, size).astype(dtype) for size in (shape, (11, 130), (2, shape[0], 9))]
-                for found, wanted in zip(f(*given), reference(*given), strict=True):
-                    np.testing.assert_array_equal(found, wanted, strict=True)
+                np.testing.assert_equal(f(*given), reference(*given))
 
 
 @pairwise(dtype=["float64", "int64"], nbytes=["32", ""], mode=["numba", "emulate"])
@@ -114,8 +114,7 @@ def test_long_rows_that_lie_across(dtype: str, nbytes: str, mode: Any, monkeypat
                 if dtype == "float64" and shape[0] > 2:
                     given[0, -2], given[1, -3:] = np.inf, (-np.inf, np.inf, np.nan)
                 for g in (f, known) if shape == (5, 75) else (f,):
-                    for found, wanted in zip(g(given), reference(given), strict=True):
-                        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+                    all_close(g(given), reference(given), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
@@ -137,8 +136,7 @@ def test_sums_with_transposed_arrays(dtype: str, mode: str) -> None:
         wanted = [a + b.T, b.T * 2 - d, np.where(b.T > 0, a, c.T), np.stack([a + c.T * 0, b.T + c.T])]
         for threads, f in functions.items():
             with Config(threads=threads).active():
-                for found, expected in zip(f(a, b, c, d), wanted, strict=True):
-                    np.testing.assert_allclose(found, expected, rtol=1e-6)
+                all_close(f(a, b, c, d), wanted, rtol=1e-6)
 
 
 @pytest.mark.quick(2)

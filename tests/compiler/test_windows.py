@@ -13,6 +13,7 @@ from scanjit.rewrite import run as rewrite
 from scanjit.runtime import host
 from scanjit.schedule.nests import Apply, Fetch, Nest
 from scanjit.schedule.pipeline import schedule
+from tests.compare import all_close
 
 WIDTH = 300
 T, X, M, V = sj.lscalar("t"), sj.vector("x"), sj.matrix("m"), sj.vector("v")
@@ -97,8 +98,7 @@ def test_narrow_values(mode: str) -> None:
     outputs = [step, sj.grad((step**2).sum(), x)]
     given = np.random.default_rng(5).normal(size=70).astype("float32"), np.array([0, 31, -50, 7])
     got, expected = (sj.function([x, AT], outputs, mode=how)(*given) for how in (mode, "reference"))
-    for a, b in zip(got, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5)
+    all_close(got, expected, rtol=1e-5)
 
 
 def test_a_gradient_adds_where_the_slice_was() -> None:
@@ -180,17 +180,15 @@ def test_a_ring_in_steps() -> None:
     outputs = [found, *sj.grad((found**2).sum(), [xs, ring])]
     values = np.random.default_rng(3).normal(size=(11, 270)), np.random.default_rng(4).normal(size=(5, 270))
     got, expected = (sj.function([xs, ring], outputs, mode=mode)(*values) for mode in ("numba", "reference"))
-    for a, b in zip(got, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+    all_close(got, expected, rtol=1e-12, atol=1e-13)
     program = schedule([xs, ring], rewrite([found]).outputs, host.target())
     jobs = [job for statement in program.suite for job in statement.every() if isinstance(job, Nest)]
     assert not any(isinstance(value, Apply) and value.op.name == "less" for job in jobs for value in job.values)
 
 
-def test_threads_share_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_share_a_window() -> None:
     x, v = np.arange(400_000.0), np.ones(300_000)
-    for threads in (1, 2):
-        monkeypatch.setattr(sj.config, "threads", threads)
+    for sj.config.threads in (1, 2):
         f = sj.function([X, T, V], [sj.dynamic_slice(X, (T,), (V.shape[0],)).inc(V), sj.roll(X, T)])
         block, rolled = f(x, 50_001, v)
         assert block.sum() == x.sum() + 300_000 and block[50_000] == 50_000 and block[50_001] == 50_002

@@ -11,6 +11,7 @@ import scanjit as sj
 from scanjit.ir import COMPLEX, walk_inside
 from scanjit.ops.fourier import FOURIER
 from scanjit.runtime import host
+from tests.compare import all_close
 from tests.complex_numbers.support import sampled, slope
 from tests.targets import with_vectors
 
@@ -24,8 +25,7 @@ def test_lengths_with_all_kinds_of_factors(n: int) -> None:
     a, b = sj.tensor((2, n), "complex128"), sj.tensor((2, n))
     f = sj.function([a, b], [sj.fft(a), sj.ifft(a), sj.fft(b), sj.rfft(b), sj.irfft(a, n)], mode="reference")
     expected = [np.fft.fft(z), np.fft.ifft(z), np.fft.fft(x), np.fft.rfft(x), np.fft.irfft(z, n)]
-    for found, wanted in zip(f(z, x), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, 1e-10, 1e-10)
+    all_close(f(z, x), expected, 1e-10, 1e-10)
 
 
 @pytest.mark.quick(3)
@@ -82,8 +82,7 @@ def test_arguments() -> None:
         found += [np.fft.rfft(x, 5, -2, "forward"), np.fft.irfft(z, axis=1), np.fft.irfft(z, 8, 1, norm="ortho")]
         return [*found, np.fft.fft(x[0, :, 0].astype("float32"), norm="forward"), np.fft.irfft(x, 3, 1)]
 
-    for found, wanted in zip(sj.jit(all_of, mode="reference")(z, x), all_of(z, x), strict=True):
-        np.testing.assert_allclose(found, wanted, 1e-6, 1e-6)
+    all_close(sj.jit(all_of, mode="reference")(z, x), all_of(z, x), 1e-6, 1e-6)
     assert sj.fft(np.arange(4)).dtype == np.complex128 and sj.fft(np.zeros(4, np.float32)).dtype == np.complex64
 
 
@@ -146,8 +145,7 @@ def test_lengths_that_are_found_when_a_function_runs(mode: str) -> None:
         a, b = sampled(rng, (rows, n)), rng.normal(size=(rows, n))
         expected = [np.fft.fft(a), np.fft.ifft(a), np.fft.fft(b, norm="ortho"), np.fft.rfft(b, norm="forward")]
         expected += [np.fft.irfft(a), np.fft.irfft(a, n), np.fft.fft(b, rows), np.fft.ifft(a, 7), np.fft.fft(a, axis=0)]
-        for found, wanted in zip(f(a, b), expected, strict=True):
-            np.testing.assert_allclose(found, wanted, 1e-10, 1e-10)
+        all_close(f(a, b), expected, 1e-10, 1e-10)
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -263,7 +261,7 @@ def test_lengths_that_are_found_compiled(dtype: str, close: float) -> None:
         np.testing.assert_allclose(found[2], wanted, 10 * close, 10 * close)
 
 
-def test_lengths_with_large_prime_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lengths_with_large_prime_factors() -> None:
     """The same bits for any number of threads; many rows, which threads share in bands; long ones; a vector."""
     z, x = sj.tensor(("b", "n"), "complex128"), sj.tensor(("n",), "float32")
     f, g = sj.function([z], [sj.fft(z), sj.ifft(z)]), sj.function([x], [sj.rfft(x), sj.irfft(sj.rfft(x), x.shape[0])])
@@ -271,8 +269,7 @@ def test_lengths_with_large_prime_factors(monkeypatch: pytest.MonkeyPatch) -> No
     for shape in ((1, 67), (15, 134), (16, 71), (40, 997), (3, 10007), (0, 997)):
         a = sampled(rng, shape)
         found = []
-        for threads in (1, 2):
-            monkeypatch.setattr(sj.config, "threads", threads)
+        for sj.config.threads in (1, 2):
             found.append(f(a))
         for one, two, wanted in zip(*found, (np.fft.fft(a), np.fft.ifft(a)), strict=True):
             assert (one == two).all()

@@ -11,6 +11,7 @@ import pytest
 import scanjit as sj
 from scanjit.codegen import call
 from scanjit.ir import Node
+from tests.compare import all_close
 from tests.linalg.support import MODES, spd
 
 RNG = np.random.default_rng(0)
@@ -65,8 +66,7 @@ def test_factors_in_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     f = sj.function([a], list(sj.qr(a)), mode="emulate")
     for shape in ((7, 7), (7, 4), (4, 7), (3, 3), (1, 5)):
         given = RNG.normal(size=shape)
-        for found, expected in zip(f(given), np.linalg.qr(given), strict=True):
-            np.testing.assert_allclose(found, expected, atol=1e-12)
+        all_close(f(given), np.linalg.qr(given), atol=1e-12)
 
 
 def test_compiled() -> None:
@@ -75,8 +75,7 @@ def test_compiled() -> None:
     f, g = sj.function([a], everything(a)), sj.function([b], list(sj.eigh(b)))
     for shape in ((300, 270), (257, 600), (0, 3), (1, 1), (4, 2)):
         given = RNG.normal(size=shape)
-        for found, expected in zip(f(given), in_numpy(given), strict=True):
-            np.testing.assert_allclose(found, expected, atol=1e-9)
+        all_close(f(given), in_numpy(given), atol=1e-9)
     matrices = np.stack([spd(RNG, 6) for _ in range(4)])
     matrices[1, 2, 3] = np.nan
     matrices[2, 5, 5] = np.inf
@@ -161,8 +160,7 @@ def test_in_vmap_and_steps_and_branches(mode: str) -> None:
     expected = [np.stack(parts) for parts in zip(*[single(value) for value in given], strict=True)]
     for looped in (sj.vmap(fn), lambda x: sj.map(fn, x)):
         got = sj.function([x], [looped(x), sj.grad(looped(x).sum(), x)], mode=mode)(given)
-        for found, wanted in zip(got, expected, strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
+        all_close(got, expected, rtol=1e-9, atol=1e-10)
 
 
 def test_wrong_input() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.ir import Node
+from tests.compare import all_close
 from tests.linalg.support import spd
 
 
@@ -78,8 +79,7 @@ def test_kalman_filter(mode: str, n: int, m: int, batch: tuple[int, ...], known:
     inputs, outputs = kalman(n if known else "n", m if known else "m", batch)
     expected = sj.function(inputs, outputs, mode="reference")(*given)
     got = sj.function(inputs, outputs, mode=mode)(*given)
-    for a, b in zip(got, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+    all_close(got, expected, rtol=1e-9, atol=1e-11)
     if not batch:
         total, last = in_numpy(*given)
         np.testing.assert_allclose(got[0], total, rtol=1e-10)
@@ -106,8 +106,7 @@ def test_a_system_that_does_not_change_is_factored_once() -> None:
     assert f.source.count("= getrf_") == 1
     given = 2 * np.eye(3) + 0.1, np.ones(3)
     expected = sj.function([a, x], [cost, *sj.grad(cost, [a, x])], mode="reference")(*given)
-    for got, wanted in zip(f(*given), expected, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-13)
+    all_close(f(*given), expected, rtol=1e-12, atol=1e-13)
 
 
 def moved(rates: Node, x: Node, u: Node) -> Node:
@@ -139,8 +138,7 @@ def test_quotients_that_no_step_waits_for(step: Callable[[Node, Node, Node], Nod
     matrix, begin = rng.normal(size=(4, 4)), rng.normal(size=4)
     for given in (0.1 * matrix, np.roll(np.eye(4), 1, 0) + 0.1 * matrix, np.zeros((4, 4))):
         row = rng.uniform(0.5, 1.5, 6)
-        for got, right in zip(f(given, row, begin), wanted(given, row, begin), strict=True):
-            np.testing.assert_allclose(got, right, rtol=1e-8, atol=1e-11)
+        all_close(f(given, row, begin), wanted(given, row, begin), rtol=1e-8, atol=1e-11)
     nowhere = f(-np.eye(4), np.ones(3), begin)[0] if step is not whitened else f(-2 * np.eye(4), np.ones(3), begin)[0]
     assert np.isnan(nowhere).all() or step is feedback
 
@@ -157,5 +155,4 @@ def test_a_step_that_solves_a_small_system_is_computed_number_by_number(n: int) 
     for singular in (False, True):
         given[5] = 0 if singular else given[5]
         wanted, found = (f(given, start) for f in functions)
-        for value, right in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(value, right, rtol=1e-9, atol=1e-12)
+        all_close(found, wanted, rtol=1e-9, atol=1e-12)

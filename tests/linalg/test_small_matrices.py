@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.compare import all_close
 from tests.linalg.support import MODES, everything, in_numpy, regular
 from tests.pairs import pairwise
 
@@ -81,8 +82,7 @@ def test_signs_do_not_depend_on_who_computes() -> None:
         expected = sj.function([known], of_all(known, True), mode="reference")(given)
         modes: list[Any] = ["emulate", "numba"]
         for a, mode in itertools.product((known, unknown), modes):
-            for x, y in zip(sj.function([a], of_all(a, True), mode=mode)(given), expected, strict=True):
-                np.testing.assert_allclose(x, y, atol=1e-11)
+            all_close(sj.function([a], of_all(a, True), mode=mode)(given), expected, atol=1e-11)
 
 
 def test_values_far_apart_are_exact() -> None:
@@ -106,13 +106,12 @@ def test_numbers_that_are_not_finite(mode: Any) -> None:
         np.testing.assert_allclose(x[::2], sj.function([], y[::2], mode="reference")(), atol=1e-12)
 
 
-def test_large_batches_views_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_batches_views_and_threads() -> None:
     """10,007 matrices, read through a transposed view, and by two threads: the same bits as one by one."""
     given = RNG.normal(size=(10_007, 3, 3))
     a = sj.tensor(("B", 3, 3))
     results = []
-    for threads in (1, 2):
-        monkeypatch.setattr(sj.config, "threads", threads)
+    for sj.config.threads in (1, 2):
         results.append(sj.function([a], of_all(a, True))(given))
     alone, together = results
     for x, y in zip(alone, together, strict=True):
@@ -216,8 +215,7 @@ def test_batches_whose_matrices_turn_out_to_be_small(dtype: str, mode: Any) -> N
     for batch, n, k in cases:
         given = regular(RNG, *batch, n).astype(dtype), RNG.normal(size=(*batch, n, k)).astype(dtype)
         found = f(*given)
-        for x, y in zip(found, in_numpy(*given), strict=True):
-            np.testing.assert_allclose(x, y, *((1e-3, 1e-4) if dtype == "float32" else (1e-9, 1e-10)))
+        all_close(found, in_numpy(*given), *((1e-3, 1e-4) if dtype == "float32" else (1e-9, 1e-10)))
         rows, columns = (1, 1) if max(n, k) <= 8 else (2, 4)
         for x, y in zip(found, f(*(part[-rows:, -columns:] for part in given)), strict=True):
             np.testing.assert_array_equal(x[-rows:, -columns:], y)

@@ -13,6 +13,7 @@ from scanjit.loops.carries import LONGEST_LINE
 from scanjit.ops.scan import SCAN, scan_node
 from scanjit.runtime import host
 from scanjit.runtime.gradcheck import check_grad
+from tests.compare import all_close
 from tests.export.support import exported
 from tests.pairs import pairwise
 
@@ -51,8 +52,7 @@ def same(functions: Any, *args: Any, tolerance: float = 1e-9) -> list[np.ndarray
     """What all functions give."""
     wanted, *others = ([np.asarray(v) for v in f(*args)] for f in functions)
     for found in others:
-        for a, b in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+        all_close(found, wanted, rtol=tolerance, atol=tolerance)
     return wanted
 
 
@@ -218,8 +218,7 @@ def test_vmap() -> None:
     given = X.T, FIRST[:12].T
     y, *slopes = same(pair([xs, firsts, k], outputs), *given, 0.6)
     np.testing.assert_allclose(y, np.stack([loop(product, *pair, [1, 12]) for pair in zip(*given, strict=True)]))
-    for a, b in zip(slopes[:2], slopes[2:4], strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9)
+    all_close(slopes[:2], slopes[2:4], rtol=1e-9)
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
@@ -539,8 +538,7 @@ def test_export_saving_and_printing(tmp_path: Any) -> None:
     wanted = f(*given)
     f.save(tmp_path / "f.sj")
     for other in (exported(f, tmp_path).model, sj.load(tmp_path / "f.sj", mode="reference")):
-        for a, b in zip(other(*given), wanted, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+        all_close(other(*given), wanted, rtol=1e-12, atol=1e-13)
     assert "lags=((0, n),)" in str(sj.dprint(f, file="str"))
 
 
@@ -550,5 +548,4 @@ def test_onnx() -> None:
     from tests.onnx.support import session_of
 
     found = session_of(sj.onnx.export(_gradient())).run(None, {"x": X, "first": FIRST, "n": np.array(12)})
-    for a, b in zip(found, sj.function(*_gradient(), mode="reference")(X, FIRST, 12), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9)
+    all_close(found, sj.function(*_gradient(), mode="reference")(X, FIRST, 12), rtol=1e-9)

@@ -286,8 +286,7 @@ def test_a_step_computes_sizes_of_sizes() -> None:
         many = np.repeat(a[:, None], size, 1)
         signed = np.where(many > 1, many, -many)
         wanted = [many, np.cumsum(many, 0), a[:, None, None] * many, signed, many]
-        for got, want in zip(run(found, {x: a}), wanted, strict=True):
-            np.testing.assert_array_equal(got, want)
+        np.testing.assert_equal(run(found, {x: a}), wanted)
 
 
 def test_nested_scans_close_over_the_outer_step() -> None:

@@ -12,6 +12,7 @@ import scanjit as sj
 from scanjit.runtime import host
 from scanjit.schedule.cost import rates
 from scanjit.target import target_for
+from tests.compare import all_close
 from tests.pairs import pairwise
 
 STEPS = 7
@@ -333,7 +334,7 @@ def test_a_loop_that_a_step_ends_keeps_its_state_on_the_stack(mode):
     assert "stack(" in loop and "break" in loop and "barrier" not in loop
 
 
-def test_all_threads_know_how_many_steps_ran(monkeypatch):
+def test_all_threads_know_how_many_steps_ran():
     """What follows the loop is large: threads share it."""
     x, start = sj.tensor(("T", 3), "float64", "x"), sj.tensor((3,), "float64", "start")
     h = sj.scan(lambda row, h: (0.5 * h + 0.1 * row, sj.until(h.sum() < 0.4)), x, start)
@@ -342,8 +343,7 @@ def test_all_threads_know_how_many_steps_ran(monkeypatch):
     want = sj.function([x, start], sj.tanh(h), mode="reference")(*given)
     assert 70_000 < len(want) < 100_000
     f = sj.function([x, start], sj.tanh(h))
-    for threads in (1, 2, 3):
-        monkeypatch.setattr(sj.config, "threads", threads)
+    for sj.config.threads in (1, 2, 3):
         np.testing.assert_allclose(f(*given), want, rtol=1e-12, atol=1e-13)
 
 
@@ -488,8 +488,7 @@ def test_short_rows_beside_longer_ones_have_no_second_vector(sizes, mode):
     last = [states[-1] for states in sj.scan(step, inputs[0], [*inputs[1:]])]
     given = np.arange(4 * n).reshape(4, n) % 7, np.arange(n), np.arange(m)
     f, g = (sj.function(inputs, last, mode=each) for each in (mode, "reference"))
-    for found, wanted in zip(f(*given), g(*given), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_equal(f(*given), g(*given))
 
 
 @pytest.mark.parametrize("model", PARTS)
@@ -530,8 +529,7 @@ def test_looks_are_seldom_after_steps_of_a_few_operations():
     assert length >= 256
     for steps in (1, length, length + 1):
         given = np.random.default_rng(steps).normal(size=steps), np.arange(3.0)
-        for found, right in zip(f(*given), wanted(*given), strict=True):
-            np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-13)
+        all_close(f(*given), wanted(*given), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
@@ -558,8 +556,7 @@ def test_nests_that_a_step_repeats_know_what_lies_on_the_stack(mode):
     found, wanted = (
         sj.function(inputs, [c[-1] for c in sj.scan(step, x, carries)], mode=m)(*given) for m in (mode, "reference")
     )
-    for a, b in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
+    all_close(found, wanted, rtol=1e-12)
 
 
 def delayed(x, backwards):
@@ -583,8 +580,7 @@ def test_numbers_of_which_every_step_is_stored_pass_in_registers(mode, dtype, ba
     f, reference = (sj.function([x], outputs, mode=each) for each in (mode, "reference"))
     for steps in (0, 1, 2, 23):
         given = np.random.default_rng(steps).normal(size=steps).astype(dtype)
-        for got, want in zip(f(given), reference(given), strict=True):
-            np.testing.assert_allclose(got, want, rtol=2e-4 if dtype == "float32" else 1e-10, atol=1e-6)
+        all_close(f(given), reference(given), rtol=2e-4 if dtype == "float32" else 1e-10, atol=1e-6)
     forward = sj.function([x], outputs[:2], mode=mode)
     (loop,) = re.findall(r"\ndef loop_.*?\n\n", forward.source, re.S)
     assert loop.count("= stack(") == 3

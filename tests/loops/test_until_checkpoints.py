@@ -13,6 +13,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.errors import AssertError, ScanError
+from tests.compare import all_close
 
 try:
     import jax
@@ -25,11 +26,11 @@ W, LIMIT = sj.vector("w"), sj.scalar("limit")
 GIVEN, MOST = np.array([0.3, 0.9, 1.1]), 30
 
 
-def last(**options: Any) -> Any:
+def last(limit: Any = LIMIT, **options: Any) -> Any:
     """The last state alone."""
 
     def step(h: Any, t: Any) -> Any:
-        return [sj.tanh(h * W + 0.1), t + 1], sj.until(t >= LIMIT)
+        return [sj.tanh(h * W + 0.1), t + 1], sj.until(t >= limit)
 
     return (sj.scan(step, outputs_info=[sj.zeros(3), 0.0], n_steps=MOST, **options)[0][-1] ** 2).sum()
 
@@ -57,19 +58,16 @@ def repeated(**options: Any) -> Any:
     return (sj.scan(step, outputs_info=[W, 0.0], n_steps=MOST, **options)[0][-1] ** 2).sum()
 
 
-def while_last(**options: Any) -> Any:
-    found = sj.while_loop(
-        lambda s: s[1] <= LIMIT, lambda s: (sj.tanh(s[0] * W + 0.1), s[1] + 1), (sj.zeros(3), 0.0), MOST, **options
-    )
-    return (found[0] ** 2).sum()
-
-
 def while_free(**options: Any) -> Any:
     """No bound: the steps are counted first."""
     found = sj.while_loop(
         lambda s: s[1] <= LIMIT, lambda s: (sj.tanh(s[0] * W + 0.1), s[1] + 1), (sj.zeros(3), 0.0), **options
     )
     return (found[0] ** 2).sum()
+
+
+def while_last(**options: Any) -> Any:
+    return while_free(max_steps=MOST, **options)
 
 
 LOOPS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (last, rows, repeated, while_last, while_free)}
@@ -107,8 +105,7 @@ def test_the_same_as_without(name: str, mode: str) -> None:
     for i, checkpoint in enumerate({"numba": (7,), "emulate": ("sqrt", 4), "reference": ("sqrt", 1, 4, MOST)}[mode]):
         f = sj.function([W, LIMIT], everything(LOOPS[name](checkpoint=checkpoint)), mode=mode)
         for limit, wanted in cases[i::2] if mode == "emulate" else cases:
-            for found, right in zip(f(GIVEN, limit), wanted, strict=True):
-                np.testing.assert_allclose(found, right, 1e-11, 1e-12, err_msg=f"{checkpoint} {limit}")
+            all_close(f(GIVEN, limit), wanted, 1e-11, 1e-12, err_msg=f"{checkpoint} {limit}")
 
 
 @pytest.mark.quick(2)
@@ -117,16 +114,9 @@ def test_the_same_as_without(name: str, mode: str) -> None:
 def test_in_a_batch(over: Callable[..., Any], mode: str) -> None:
     limits = sj.vector("limits")
 
-    def one(limit: Any, checkpoint: Any) -> Any:
-        def step(h: Any, t: Any) -> Any:
-            return [sj.tanh(h * W + 0.1), t + 1], sj.until(t >= limit)
-
-        return (sj.scan(step, outputs_info=[sj.zeros(3), 0.0], n_steps=MOST, checkpoint=checkpoint)[0][-1] ** 2).sum()
-
-    found = [over(lambda limit, c=c: one(limit, c), limits) for c in (None, 4)]
+    found = [over(lambda limit, c=c: last(limit, checkpoint=c), limits) for c in (None, 4)]
     wanted, got = (sj.function([W, limits], [y, sj.grad((y * limits).sum(), W)], mode=mode) for y in found)
-    for a, b in zip(got(GIVEN, [1.0, 11.0, 7.0]), wanted(GIVEN, [1.0, 11.0, 7.0]), strict=True):
-        np.testing.assert_allclose(a, b, 1e-11)
+    all_close(got(GIVEN, [1.0, 11.0, 7.0]), wanted(GIVEN, [1.0, 11.0, 7.0]), 1e-11)
 
 
 def test_symbolic_bounds_and_sizes() -> None:
@@ -144,8 +134,7 @@ def test_symbolic_bounds_and_sizes() -> None:
         sj.function([xs, LIMIT, n], [cost(checkpoint), sj.grad(cost(checkpoint), xs)]) for checkpoint in (None, "sqrt")
     )
     for count, limit in ((1, 0.5), (9, 0.99), (30, 2.0)):
-        for found, wanted in zip(kept(data, limit, count), plain(data, limit, count), strict=True):
-            np.testing.assert_allclose(found, wanted, 1e-11, 1e-12)
+        all_close(kept(data, limit, count), plain(data, limit, count), 1e-11, 1e-12)
 
 
 @pytest.mark.parametrize("loop", [last, while_last])
@@ -207,5 +196,4 @@ def test_beside_jax() -> None:
         f = sj.function([W, LIMIT], [found, sj.grad(found, W), sj.grad(sj.grad(found, W).sum(), W)])
         for limit in (0.0, 4.0, 17.0, 28.0):
             wanted = [g(GIVEN, limit) for g in (cost, slope, jax.grad(lambda *given: slope(*given).sum()))]
-            for a, b in zip(f(GIVEN, limit), wanted, strict=True):
-                np.testing.assert_allclose(a, b, 1e-9, 1e-10)
+            all_close(f(GIVEN, limit), wanted, 1e-9, 1e-10)

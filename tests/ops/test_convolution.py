@@ -14,6 +14,7 @@ from scanjit import errors
 from scanjit.ir import walk
 from scanjit.ops.index import SCATTER
 from scanjit.ops.windows import WINDOWS
+from tests.compare import all_close
 from tests.ops.support import agrees, run
 
 RNG = np.random.default_rng(0)
@@ -213,8 +214,7 @@ def test_inside_a_scan(mode: str, unroll: Any) -> None:
     expected = [by_hand[-1], *sj.grad(sum((row * row).sum() for row in by_hand[1:]), inputs)]
     arrays = [array(*node.type.shape) / 5 for node in inputs]
     got = sj.function(inputs, outputs, mode=mode)(*arrays)
-    for a, b in zip(got, sj.function(inputs, expected, mode="reference")(*arrays), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    all_close(got, sj.function(inputs, expected, mode="reference")(*arrays), rtol=1e-10, atol=1e-12)
 
 
 def test_a_loop_over_a_batch_of_filters() -> None:
@@ -242,8 +242,7 @@ def test_generated_code(mode: str) -> None:
     compiled, reference = (sj.function([x, w], outputs, mode=m) for m in (mode, "reference"))
     for rows, n in ((5, 39), (2, 16), (3, 2)):
         arrays = array(2, 3, rows, n, dtype="float32"), array(5, 3, 3, 2, dtype="float32")
-        for a, b in zip(compiled(*arrays), reference(*arrays), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-3)
+        all_close(compiled(*arrays), reference(*arrays), rtol=1e-5, atol=1e-3)
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------

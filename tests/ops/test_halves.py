@@ -10,6 +10,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.arrays import named_dtype
+from tests.compare import same_for_any_threads
 
 MODES = ["reference", "emulate", "numba"]
 HALVES = ["float16", "bfloat16"]
@@ -173,12 +174,7 @@ def test_the_same_bits_for_any_threads(half: np.dtype) -> None:
     x, w = sj.matrix("x", half), sj.matrix("w", half)
     h = sj.scan(lambda row, h: sj.tanh(row + h @ w), sequences=x[:, None, :], outputs_info=x[:1] * 0)
     f = sj.function([x, w], [h, sj.grad((h.astype("float32") ** 2).sum(), w), (x @ w).sum(axis=0)])
-    given = _some(half, 300, 64), (_some(half, 64, 64, seed=1) * half.type(0.1)).astype(half)
-    found = []
-    for threads in (1, 2, 3, 8):
-        sj.config.threads = threads
-        found.append([result.tobytes() for result in f(*given)])
-    assert all(results == found[0] for results in found)
+    same_for_any_threads(f, _some(half, 300, 64), (_some(half, 64, 64, seed=1) * half.type(0.1)).astype(half))
 
 
 def test_products_of_bfloat16_are_computed_in_pairs() -> None:

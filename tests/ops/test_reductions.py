@@ -13,6 +13,7 @@ import scanjit as sj
 from scanjit import errors
 from scanjit.autodiff import grad
 from scanjit.ir import Node
+from tests.compare import all_close
 from tests.fuzz.check import Config
 from tests.ops.support import agrees, differences, run, same
 
@@ -172,8 +173,7 @@ def test_more_degrees_of_freedom_than_elements(shape: tuple[int | str, ...]) -> 
     for ddof in (3, 4, 2.5):
         f = sj.function([x], [sj.var(x, 0, ddof=ddof), sj.std(x, 0, ddof=ddof, keepdims=True)], mode="reference")
         wanted = np.var(value, 0, ddof=ddof), np.std(value, 0, ddof=ddof, keepdims=True)
-        for found, right in zip(f(value), wanted, strict=True):
-            np.testing.assert_allclose(found, right, rtol=1e-13)
+        all_close(f(value), wanted, rtol=1e-13)
 
 
 # ---- derivatives -----------------------------------------------------------------------------------------------------
@@ -262,8 +262,7 @@ def test_extremes_of_rows_of_all_lengths(dtype: str, mode: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of rows that are all NaN
             wanted = [function(np, of) for of in given for function in functions]
-        for found, right in zip(f(*given), wanted, strict=True):
-            np.testing.assert_array_equal(found, right)
+        np.testing.assert_equal(f(*given), wanted)
 
 
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
@@ -283,8 +282,7 @@ def test_sums_of_all_lengths(dtype: str, mode: Any) -> None:
     for shape in ((6, 1), (7, 3), (8, 4), (9, 33), (40, 17), (31, 200), (3, 321)):
         given = [rng.normal(size=each).astype(dtype) for each in (shape, (2, 300))]
         wanted = [function(of.astype("float64")) for of in given for function in functions]
-        for found, right in zip(f(*given), wanted, strict=True):
-            np.testing.assert_allclose(found, right, rtol=2e-5 if dtype == "float32" else 1e-12, atol=1e-5)
+        all_close(f(*given), wanted, rtol=2e-5 if dtype == "float32" else 1e-12, atol=1e-5)
 
 
 def test_terms_down_narrow_columns_are_added_side_by_side() -> None:

@@ -48,14 +48,13 @@ def test_widths_of_vectors_agree(size: int) -> None:
         identical(drawn(several, "emulate"), drawn(several, "reference"))
 
 
-def test_numbers_of_threads_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_of_threads_agree() -> None:
     def build(stream: Stream) -> list[Any]:
         states = sj.scan(lambda h: 0.5 * h + stream.normal(h.shape), outputs_info=np.zeros((40, 50)), n_steps=30)
         return [stream.normal((300, 401), dtype="float32"), states]
 
     results = []
-    for threads in (1, 3):
-        monkeypatch.setattr(sj.config, "threads", threads)
+    for sj.config.threads in (1, 3):
         results.append(drawn(build, "numba"))
     identical(results[0], results[1])
     identical(results[0][0], drawn(build)[0])

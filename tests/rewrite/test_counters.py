@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.compare import all_close
 
 NOTE = "what depends on the number of the step alone is made before the loop"
 
@@ -33,8 +34,7 @@ def test_as_the_reference(start: Any, by: Any, back: bool, mode: Any) -> None:
     assert NOTE in str(f.explain())
     for length in (0, 1, 2, 9, 50):
         given = np.random.default_rng(length).normal(size=length)
-        for found, wanted in zip(f(given), reference(given), strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
+        all_close(f(given), reference(given), rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
@@ -44,8 +44,7 @@ def test_a_start_that_is_not_known(mode: Any) -> None:
     f, reference = (sj.function([x, k], [h, t], mode=m) for m in (mode, "reference"))
     assert NOTE in str(f.explain())
     for start in (0, -7, 2**63 - 5):  # the last one goes on at -2**63
-        for found, wanted in zip(f(np.ones(6), start), reference(np.ones(6), start), strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-12)
+        all_close(f(np.ones(6), start), reference(np.ones(6), start), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.compare import all_close
 from tests.pairs import pairwise
 
 MODES = ("emulate", "numba")
@@ -86,8 +87,7 @@ def test_as_the_reference(model, steps):
         given = rng.standard_normal((n, 2)), np.array([0.3, 0.7])
         if n == 0 and model in (kalman, matrix):
             continue  # there is no last one
-        for got, wanted in zip(f(*given), reference(*given), strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
+        all_close(f(*given), reference(*given), rtol=1e-9, atol=1e-12)
 
 
 def test_compiled():
@@ -96,8 +96,7 @@ def test_compiled():
     outputs = kalman(x, p)
     outputs += sj.grad(outputs[-1], [x, p])
     reference, f = (sj.function([x, p], outputs, mode=mode) for mode in ("reference", "numba"))
-    for got, wanted in zip(f(*given), reference(*given), strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
+    all_close(f(*given), reference(*given), rtol=1e-9, atol=1e-12)
 
 
 @pairwise(shape=[(1,), (3,), (4,), (2, 3), (7,)], dtype=["float64", "float32", "int64", "uint8"], mode=MODES)
@@ -182,8 +181,7 @@ def test_steps_that_know_more_sizes():
     got, expected = (
         sj.jit(lambda *given: product(*given, directions), mode=mode)(*args) for mode in ("numba", "reference")
     )
-    for value, other in zip(got, expected, strict=True):
-        np.testing.assert_allclose(value, other, rtol=1e-9, atol=1e-12)
+    all_close(got, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("size", [7, 8])
@@ -208,8 +206,7 @@ def test_an_element_at_a_computed_place(mode):
     assert "number by number" in f.explain() and "load_f64x4" not in f.source.split("def scan")[1]
     rng = np.random.default_rng(0)
     given = rng.uniform(0.0, 5.0, 50), rng.integers(-4, 4, 50)
-    for value, other in zip(f(*given), reference(*given), strict=True):
-        np.testing.assert_array_equal(value, other)
+    np.testing.assert_equal(f(*given), reference(*given))
     for outside in (4, -5):
         given[1][20] = outside
         with pytest.raises(sj.OutOfBoundsError, match=f"index {outside} is out of bounds"):

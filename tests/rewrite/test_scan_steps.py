@@ -9,6 +9,7 @@ import pytest
 import scanjit as sj
 from scanjit import ir
 from scanjit.ops.branch import branch
+from tests.compare import all_close
 
 X = np.array([3.0, 200.0, 60.0, 45.0])
 
@@ -41,8 +42,7 @@ def check(build: Callable[[Any], Any], mode: str = "emulate", values: Any = X) -
     x = sj.vector("x")
     outputs = build(x)
     found, expected = (sj.function([x], outputs, mode=m)(values) for m in (mode, "reference"))
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+    all_close(found, expected, rtol=1e-12, atol=1e-13)
     return found
 
 
@@ -207,8 +207,7 @@ def test_the_advice_for_the_gradient_of_a_loop_whose_number_of_steps_a_step_comp
     with pytest.raises(sj.NotSupportedError, match=r"give the size a limit: n_steps=sj.minimum\(n, 100\)"):
         sj.function([x, a], slopes(lambda n: n), mode="emulate")
     found = sj.function([x, a], slopes(lambda n: sj.minimum(n, 100)), mode="emulate")(*given)
-    for ours, theirs in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(ours, theirs, 1e-12)
+    all_close(found, wanted, 1e-12)
 
 
 def test_threads_know_themselves_how_many_steps_ran() -> None:

@@ -222,8 +222,7 @@ def test_threads_make_no_difference(format: Any) -> None:
     args = normal(30, 40, I), *weights()[1:]
     f = sj.mixed(sj.value_and_grad(loss, argnums=(0, 1, 2)), weights=format)
     results = []
-    for threads in (1, 2, 3, 8):
-        sj.config.threads = threads
+    for sj.config.threads in (1, 2, 3, 8):
         results.append(f(*args))
     for value, slopes in results[1:]:
         assert value == results[0][0]

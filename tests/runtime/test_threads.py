@@ -65,8 +65,7 @@ def test_results_do_not_depend_on_the_number_of_threads(network, batch, hidden):
     args = arguments(batch, hidden)
     one = run(network, 1, args)
     for threads in (2, 3, 5):
-        for a, b in zip(one, run(network, threads, args), strict=True):
-            np.testing.assert_array_equal(a, b)
+        np.testing.assert_equal(one, run(network, threads, args))
     assert workers.count() >= 1 and nobody_works()
 
 
@@ -91,8 +90,7 @@ def test_several_callers_at_once(network):
     config.threads = 2
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for one, found in zip(wanted, pool.map(lambda args: network(*args), cases), strict=True):
-            for a, b in zip(one, found, strict=True):
-                np.testing.assert_array_equal(a, b)
+            np.testing.assert_equal(one, found)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
