@@ -122,7 +122,7 @@ class GatedCell(Cell):
             return W
         return W * (getattr(self, f"g_{name}") / _lengths(W)).dimshuffle("x", 0)
 
-    def project_input(self, x: Any) -> Any:
+    def precompute(self, x: Any) -> Any:
         """The products of the input with the weights of all gates, plus the biases. For gates without weights, the
         input itself takes the place of the products."""
         weights = [self._weight(f"in_to_{name}") for name in self._stacked]
@@ -148,9 +148,6 @@ class GatedCell(Cell):
     def split_activated(self, z: Any) -> list[Any]:
         """Split the products of all gates, and apply the nonlinearity of each gate to its part."""
         return [self.activated(part, name) for part, name in zip(self.split(z), self._stacked, strict=True)]
-
-    def precompute(self, x: Any) -> Any:
-        return self.project_input(x)
 
     def make_params(self, input_shape: Any) -> None:
         if self.gates is None:

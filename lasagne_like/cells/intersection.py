@@ -80,7 +80,7 @@ class IntersectionRNN(GatedCell):
     def precompute(self, x: Any) -> Any:
         if self.W_in_proj is not None:
             x = biased(x @ self.W_in_proj, self.b_in_proj)
-        return x, self.project_input(x)
+        return x, super().precompute(x)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         x, z = z

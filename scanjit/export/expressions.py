@@ -94,7 +94,7 @@ def scalar(value: np.ndarray | np.generic, weak: bool) -> Text:
         text = repr(number)
     if weak:
         return Text(text, UNARY if text.startswith("-") else ATOM)
-    return call(_type_name(array.dtype), text)
+    return call(dtype_text(array.dtype), text)
 
 
 def _shortest(array: np.ndarray) -> str:
@@ -108,15 +108,11 @@ ML_DTYPES = "ml_dtypes.bfloat16"
 """The text of the dtype bfloat16, which NumPy lacks."""
 
 
-def _type_name(dtype: np.dtype) -> str:
+def dtype_text(dtype: np.dtype) -> str:
+    """The text of a dtype, such as `np.float32`."""
     if dtype.name == "bfloat16":
         return ML_DTYPES
     return "np.bool" if kind_of(dtype).is_mask else f"np.{dtype.name}"
-
-
-def dtype_text(dtype: np.dtype) -> str:
-    """The text of a dtype, such as `np.float32`."""
-    return _type_name(dtype)
 
 
 def operands(draft: Enclosing, node: Node) -> list[Text]:

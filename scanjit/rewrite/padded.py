@@ -45,12 +45,8 @@ class Padded:
         if not any(map(self._moves, x.type.shape)):
             return x
         if x not in self._made:
-            self._made[x] = None if self._shape(x.type.shape) is None else self._make(x)
+            self._made[x] = None if self._shape(x.type.shape) is None else self.read(x)
         return self._made[x]
-
-    def read(self, x: Node) -> Node | None:
-        """`x`, which has known sizes, computed from operands with such sizes. None if that cannot be done."""
-        return self._make(x)
 
     def _shape(self, shape: Sequence[Dimension]) -> tuple[Dimension, ...] | None:
         limits = [limit for dim in shape if (limit := self._size(dim)) is not None]
@@ -62,7 +58,8 @@ class Padded:
         limit = self._most(dim)
         return limit if limit is None or types.not_negative(limit) else types.maximum(limit, 0)
 
-    def _make(self, x: Node) -> Node | None:
+    def read(self, x: Node) -> Node | None:
+        """`x` computed from operands with known sizes. None if that cannot be done."""
         if x.op is PART:
             return None
         made = [self.of(arg) for arg in x.operands]

@@ -152,22 +152,19 @@ def log_special(x: Lanes, result: Lanes) -> Lanes:
     return select(x > 0.0, result, select(x == 0.0, x.splat(-INF), NAN))
 
 
-def log(x: Lanes) -> Lanes:
-    """Natural logarithm: NaN below 0, -inf at 0."""
-    return _log(x)
-
-
 def log2(x: Lanes) -> Lanes:
     """Logarithm to base 2; exact for powers of two."""
-    return _log(x, 2)
+    return log(x, 2)
 
 
 def log10(x: Lanes) -> Lanes:
     """Logarithm to base 10; exact for powers of ten."""
-    return _log(x, 10)
+    return log(x, 10)
 
 
-def _log(x: Lanes, base: int | None = None) -> Lanes:
+def log(x: Lanes, base: int | None = None) -> Lanes:
+    """The natural logarithm, or that to a base: NaN below 0, -inf at 0."""
+
     def of(x: Lanes) -> Lanes:
         usual = (x > 1.0 / USUAL[x.kind.name]) & (x < USUAL[x.kind.name])
         general = lambda: log_special(x, log_of(reduced(*normalize(x), base), base))
