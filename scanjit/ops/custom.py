@@ -30,7 +30,7 @@ class DerivativeRule(ABC):
 
 
 @record
-class KnownRule(DerivativeRule):
+class BackwardRule(DerivativeRule):
     """A rule of our own: a function of the cotangents of the results, which are not None, of the results, and of the
     arguments."""
 

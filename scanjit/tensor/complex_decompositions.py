@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from scanjit import ir, types
 from scanjit.ir import COMPLEX, Node
-from scanjit.ops.custom import CUSTOM, KnownRule
+from scanjit.ops.custom import CUSTOM, BackwardRule
 from scanjit.ops.decompositions import (
     EIGH,
     SVD,
@@ -177,7 +177,7 @@ def _with_rule(backward: Backward, values: Sequence[Node], x: Node) -> list[Node
     def rule(cotangents: Sequence[Node], results: Sequence[Node], arguments: Sequence[Node]) -> Sequence[Node]:
         return backward(COMPLEX(*arguments), *_grouped(results, pairs), *_grouped(cotangents, pairs)).args
 
-    return _grouped(ir.parts(CUSTOM(*flat, *x.args, results=len(flat), rule=KnownRule(rule))), pairs)
+    return _grouped(ir.parts(CUSTOM(*flat, *x.args, results=len(flat), rule=BackwardRule(rule))), pairs)
 
 
 def _grouped(flat: Sequence[Node], pairs: Sequence[bool]) -> list[Node]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from scanjit import ir
 from scanjit.ir import COMPLEX, Node
-from scanjit.ops.custom import CUSTOM, KnownRule
+from scanjit.ops.custom import CUSTOM, BackwardRule
 from scanjit.ops.elementwise import ABS, where
 from scanjit.ops.factor import CHOLESKY, SOLVE, identity, places, transposed
 from scanjit.ops.functions import LOG
@@ -95,4 +95,4 @@ def _backward_of_logarithm(g: Sequence[Node], found: Sequence[Node], a: Sequence
     return (COMPLEX(g[2], turn)[..., None, None] * _inverse(a)).args
 
 
-_OF_DETERMINANT, _OF_LOGARITHM = KnownRule(_backward_of_determinant), KnownRule(_backward_of_logarithm)
+_OF_DETERMINANT, _OF_LOGARITHM = BackwardRule(_backward_of_determinant), BackwardRule(_backward_of_logarithm)

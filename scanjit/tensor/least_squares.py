@@ -12,7 +12,7 @@ import numpy as np
 
 from scanjit import errors, ir
 from scanjit.ir import COMPLEX, Node
-from scanjit.ops.custom import CUSTOM, KnownRule
+from scanjit.ops.custom import CUSTOM, BackwardRule
 from scanjit.ops.elementwise import where
 from scanjit.ops.factor import adjoint, product, transposed
 from scanjit.ops.parts import pieces, size_squared
@@ -117,7 +117,7 @@ def _backward_of_pinv(cotangents: Sequence[Node], results: Sequence[Node], argum
     return pieces(outside + beside - product(across, product(adjoint(g), across)))
 
 
-_OF_PINV = KnownRule(_backward_of_pinv)
+_OF_PINV = BackwardRule(_backward_of_pinv)
 
 
 def lstsq(a: TensorLike, b: TensorLike, rcond: TensorLike | None = None) -> Lstsq:
