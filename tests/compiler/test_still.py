@@ -77,7 +77,7 @@ def test_the_same_bits(step: Step, dtype: str, mode: str, monkeypatch: pytest.Mo
     """In each form, whatever the times are; with states that change often, seldom and never."""
     times = np.random.default_rng(1)
     monkeypatch.setattr(emulate.time, "perf_counter_ns", lambda: int(times.integers(0, 1 << 40)))
-    monkeypatch.setattr(time, "STRETCH", 64)
+    monkeypatch.setattr(time, "STRETCH", 128)  # a quarter of it is two vectors of 16 steps
     monkeypatch.setattr(time, "OFTEN", 2)
     x = sj.vector("x", dtype)
     f, wanted = (sj.function([x], scanned(step, x), mode=each) for each in (mode, "reference"))
