@@ -30,7 +30,7 @@ METHODS: Mapping[str, Method] = {
 }
 
 SMALLEST = 16
-"""A batch is made no smaller than this: problems that have ended fill it up."""
+"""A batch is made no smaller than this: problems that have ended fill it up, or copies of the last problem."""
 
 
 FEWEST, GROUP_BYTES = 64, 1 << 19
@@ -163,10 +163,10 @@ def _run(
 ) -> tuple[State, np.ndarray | None]:
     """Step until all problems have ended. When only half of them still run, these become a batch of their own."""
     asked = count = len(x) if programs.batched else 1
-    if programs.batched and asked == 1:  # two, because what is compiled for one problem rounds otherwise
-        count = 2
-        both = np.zeros(count, int)
-        (x, sides), args = _rows_of((x, sides), both), _columns_of(args, both)
+    if programs.batched and asked < SMALLEST:  # what is compiled for few problems rounds otherwise
+        count = SMALLEST
+        repeated = np.minimum(np.arange(count), asked - 1)
+        (x, sides), args = _rows_of((x, sides), repeated), _columns_of(args, repeated)
     state = programs.start(x, sides, args, common, tolerance)
     taken, pace = 1, limit if progress is None else FIRST_STEPS
     while True:
@@ -191,16 +191,16 @@ def _run(
         flat = doubtful & (beside.fun == state.best.fun) & (beside.jac == 0).all(axis=-1)
         state = state._replace(status=np.where(flat, SINGULAR, state.status))
     found = state, programs.end(state, sides, args, common)
-    return found if asked == count else _rows_of(found, np.zeros(asked, int))
+    return found if asked == count else _rows_of(found, np.arange(asked))
 
 
 def _rows(running: np.ndarray, count: int) -> np.ndarray:
     """The problems of the next batch: those that run, and others if these are few."""
-    if len(running) >= min(SMALLEST, count):
+    if len(running) >= SMALLEST:
         return running
     ended = np.ones(count, bool)
     ended[running] = False
-    return np.sort(np.concatenate([running, np.flatnonzero(ended)[: min(SMALLEST, count) - len(running)]]))
+    return np.sort(np.concatenate([running, np.flatnonzero(ended)[: SMALLEST - len(running)]]))
 
 
 def _rows_of(value: Any, rows: Any) -> Any:
