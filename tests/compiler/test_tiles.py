@@ -90,7 +90,8 @@ def test_columns_after_whole_tiles(columns: int, threads: int) -> None:
     for config in (Config(width=64, threads=threads), Config(width=16, threads=threads)):
         with config.active():
             f = sj.function([x, w], [sj.tanh(x @ w), x @ w], mode="emulate")
-            assert "next0 = " in f.source or config.width > 16 or columns <= 4, "two vectors at a time"
+            if config.width == 16 and columns > 4 and host.target().registers == 16:
+                assert "next0 = " in f.source, "two vectors at a time"
             for rows in (0, 1, 4, 7):
                 product = a[:rows] @ b
                 all_close(f(a[:rows], b), (np.tanh(product), product), rtol=1e-9, atol=1e-12)

@@ -210,7 +210,7 @@ def test_square_blocks_are_transposed(kind: str, lanes: int) -> None:
 def test_rows_are_turned_in_registers() -> None:
     x = sj.tensor((None, 8), "float64", "x")
     f = sj.function([x], sj.cumsum(x, -1))
-    assert "transpose_f64x4" in f.source and "scanjit_transpose" not in f.inspect_asm()
+    assert f"transpose_f64x{NATIVE['f64']}" in f.source and "scanjit_transpose" not in f.inspect_asm()
 
 
 def emulated(body: list[str], *arguments: int, memory: emulate.Allocations) -> None:
