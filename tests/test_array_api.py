@@ -291,7 +291,9 @@ def test_versions() -> None:
 def test_a_device_and_copies() -> None:
     """There is one device, and symbols are never copied."""
     x = sj.matrix("x")
-    assert XP.zeros((2, 3), device=None) is XP.zeros((2, 3)) is XP.empty((2, 3), device=None)
+    assert XP.zeros((2, 3), device="cpu") is XP.zeros((2, 3)) is XP.empty((2, 3), device=None)
+    with pytest.raises(sj.ArgumentError, match="on one device"):
+        XP.zeros((2, 3), device="cuda")
     assert XP.asarray(x, copy=True, device=None) is XP.astype(x, x.dtype, copy=False) is x
     assert XP.reshape(x, (-1,), copy=None) is x.reshape(-1)
     assert x.mT is XP.matrix_transpose(x)

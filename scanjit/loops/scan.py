@@ -146,8 +146,8 @@ def scan(
     checkpoint : None, "sqrt", "all" or int
         What the loop stores for its gradient. None: all states, and values that are expensive. "sqrt": every
         ceil(sqrt(n))-th state. An int k: every k-th state. The gradient then computes the steps between again. "all":
-        the same as None, also around a scan that asks for checkpoints. The results are the same to the last bit
-        (seldom not, in a loop over a few numbers).
+        the same as None, also around a scan that asks for checkpoints. The results are the same to the last bit,
+        except with `until` and, seldom, in a loop over a few numbers.
 
         An inner scan with None is computed again together with the step of the outer one. The loop stores the same as
         with None if nothing would be saved, or if its steps cannot be computed again: for linear recurrences of

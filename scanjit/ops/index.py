@@ -46,8 +46,9 @@ def _as_given(index: Node | None, place: int, size: int) -> int:
     """The number that became a place by `where(k < 0, k + size, k)`, which counts from the end; or by
     `where(k < 0, k - size, k)`, by which a negative number is out of bounds. The first element of a window
     `x[t : t + 3]` is at `where(t < 0, t + size, t) + 0`. Other indices do not count from the end."""
+    counted = False
     while index is not None:
-        if isinstance(index.op, View) or index.op in (CAST, ADD):
+        if isinstance(index.op, View) or index.op is CAST or (index.op is ADD and not counted):
             index = index.args[0]
             continue
         if index.op is not WHERE or index.args[0].op is not LESS:
@@ -57,7 +58,7 @@ def _as_given(index: Node | None, place: int, size: int) -> int:
             break
         if place < 0:
             place += size if moved.op is SUB else -size
-        index = k
+        index, counted = k, True
     return place
 
 

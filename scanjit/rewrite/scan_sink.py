@@ -66,8 +66,8 @@ def _most(sequence: Node) -> int:
 
 
 class _Cone:
-    """Light elementwise ops, the `nodes`, that make sequences, the `operands`, and that nothing else uses, but for
-    numbers of steps."""
+    """Light elementwise ops, the `nodes`, that make sequences, the `operands`, and that nothing else uses.
+    Numbers of steps may have other users."""
 
     def __init__(self, operands: Sequence[Node], nodes: Sequence[Node]) -> None:
         self.operands, self.nodes = operands, nodes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.config import MOST_THREADS, config
+from scanjit.config import config
 from scanjit.runtime import processors
 from scanjit.runtime.choice import Choice, numbers
 from scanjit.runtime.kernels import Kernel
@@ -174,10 +174,8 @@ class CompiledStage:
     def _alone(self, sizes: Mapping[Atom, int]) -> Sized | None:
         """All that follows from sizes for which calls always use one thread. None for other sizes."""
         found = self.sized(sizes, Way(processors.count()))
-        if found.sharing.small:
-            return found
-        counts = processors.count(), 2, MOST_THREADS  # it may be another one in later calls
-        return None if any(self.sized(sizes, Way(count)).sharing.several for count in counts) else found
+        always = found.sharing.small or not (self._decides or found.sharing.several)
+        return found if always else None
 
     def at_once(self, sizes: Mapping[Atom, int], alike: array[int], finish: Finish) -> AtOnce | None:
         """See `Executable.at_once`. A call is one step if it uses one thread and little memory, and nothing has to be

@@ -207,7 +207,7 @@ def run_together(line, program, threads):
         if change(slot.given, 1, 3):
             put(slot.table, 0)
         else:
-            looks = 0
+            looks = first_look(threads)
             while looks < PATIENCE and get(slot.given) == 2:
                 pause()
                 looks += 1

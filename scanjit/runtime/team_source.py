@@ -2,6 +2,7 @@
 end. `native` says what it is for."""
 
 import ctypes
+import os
 
 from scanjit.runtime.sharing_source import PATIENCE
 from scanjit.runtime.structures import SlotFields, TeamFields
@@ -18,6 +19,7 @@ TEAM_NUMBERS = {
     "SLOT_BYTES": ctypes.sizeof(SlotFields),
     "NO_THREAD": 0xFFFFFFFF,
     "PATIENCE": PATIENCE,
+    "PROCESSORS": os.cpu_count() or 1,
 }
 TEAM_SOURCE = """
 # ---- for Python: a new team (of a new process)
@@ -118,6 +120,12 @@ def closed_lock():
 # ---- workers
 
 
+def first_look(threads):
+    if threads <= PROCESSORS:
+        return 0
+    return PATIENCE
+
+
 def working(slot):
     while True:
         PyThread_acquire_lock(slot.wake, 1)
@@ -128,7 +136,7 @@ def working(slot):
                 put(slot.table, 0)
                 put(slot.given, 3)
                 PyThread_release_lock(slot.done)
-                looks = 0
+                looks = first_look(slot.threads)
             pause()
             looks += 1
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from scanjit import types
+from scanjit import errors, types
 from scanjit.ir import Node, constant, is_number
 from scanjit.ops.promotion import common_dtype
 from scanjit.symbol import TensorLike
@@ -88,7 +88,9 @@ def _anywhere(function: Callable[..., Node]) -> Callable[..., Node]:
     do not know."""
 
     @functools.wraps(function)
-    def found(*args: Any, device: None = None, copy: bool | None = None, **options: Any) -> Node:
+    def found(*args: Any, device: str | None = None, copy: bool | None = None, **options: Any) -> Node:
+        if device not in (None, "cpu"):
+            raise errors.ArgumentError("scanjit computes on one device", got=repr(device), expected='None or "cpu"')
         return function(*args, **options)
 
     return found

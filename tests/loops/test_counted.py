@@ -8,6 +8,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.symbol import Symbol
+from tests.fuzz.check import Config
 from tests.pairs import pairwise
 
 Step = Callable[..., Symbol]
@@ -95,3 +96,13 @@ def test_a_step_may_store_or_keep_its_number() -> None:
     last, numbers = sj.function(inputs, outputs)(given)
     np.testing.assert_array_equal(numbers, np.arange(9))
     np.testing.assert_array_equal(last, np.maximum.accumulate(np.where(given.sum(1) > 0, np.arange(9), -1)))
+
+
+def test_two_sequences_of_equal_numbers_without_rewriting() -> None:
+    x, _ = arguments()
+    positions = sj.arange(x.shape[0])
+    step: Step = lambda t, u, x, h: (of_neighbours(t, x, h), t + 1, u + 1)
+    outputs = sj.scan(step, [positions, positions, x], [x[0], None, None])
+    with Config(rewrite=False).active():
+        _, first, second = sj.function([x], outputs, mode="emulate")(np.ones((4, 3)))
+    np.testing.assert_array_equal([first, second], [np.arange(1, 5)] * 2)

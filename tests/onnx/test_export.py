@@ -223,6 +223,8 @@ def test_integers_of_any_width(dtype):
     limits = np.iinfo(dtype)
     values = np.array([limits.max, limits.max // 3, 7, 1, 0, limits.min // 3, limits.min + 1], dtype)
     check([i, j], [i // j, i % j, -i, i * j - i], [values[:, None], values])
+    least = np.array([limits.min, limits.max], dtype)
+    check([i, j], [i // j, i % j], [least[:, None], np.array([-1, 1]).astype(dtype)])
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])

@@ -322,6 +322,8 @@ def test_indices_out_of_bounds() -> None:
         run(lambda x, i: x[i], np.zeros(3), np.array([0, 5]))
     with pytest.raises(errors.OutOfBoundsError):
         run(lambda x, i: x[i].set(1.0), np.zeros(3), np.array(-4))
+    with pytest.raises(errors.OutOfBoundsError, match="index -14 is out of bounds"):  # the `where` is the user's own
+        run(lambda x, i: x[sj.where(i < 0, i + 5, i) + 1], np.zeros(5), np.array(-20))
 
 
 def test_the_last_of_nothing() -> None:

@@ -113,7 +113,7 @@ def right_shift(w: Writer, node: Node, a: str, b: str) -> str:
 
 
 def _power(w: Writer, b: str, most: int) -> tuple[str, str]:
-    """`2**b`, or 1 where `b` is negative or not below `most`; and where it is not."""
+    """`2**b`, or 1 where `b` is negative or not below `most`; and a mask: where `b` is in that range."""
     zero = w.constant(0, np.int64)
     fits = w.op("And", w.op("GreaterOrEqual", b, zero), w.op("Less", b, w.constant(most, np.int64)))
     return w.op("Gather", w.constant(np.left_shift(1, np.arange(64))), w.op("Where", fits, b, zero)), fits

@@ -222,16 +222,21 @@ class Writer:
 
     def quotient(self, a: str, b: str, safe: bool, fits: bool = True) -> str:
         """A quotient of int64, rounded down. Division by 0 gives 0. `safe` says that no divisor is 0, and `fits` that
-        `a - a % b` fits into int64. Otherwise, a quotient that was rounded up is one less: the two kinds of remainder
-        differ."""
+        `a - a % b` fits into int64."""
         divisor = b if safe else self._not_zero(b)
-        rest = self.op("Mod", a, divisor)
-        if fits:
-            found = self.op("Div", self.op("Sub", a, rest), divisor)
-        else:
-            up = self.op("Not", self.op("Equal", rest, self.op("Mod", a, divisor, fmod=1)))
-            found = self.op("Sub", self.op("Div", a, divisor), self.cast(up, np.int64))
+        found = (
+            self.op("Div", self.op("Sub", a, self.op("Mod", a, divisor)), divisor) if fits else self._far(a, divisor)
+        )
         return found if safe else self._unless_zero(b, found)
+
+    def _far(self, a: str, b: str) -> str:
+        """A quotient of any int64, rounded down. It is first rounded towards zero, and made one less where that rounded
+        up: there the two kinds of remainder differ. `-2**63 / -1` would end the process, so `a / -1` is `-a`."""
+        minus = self.op("Equal", b, self.constant(-1, np.int64))
+        divisor = self.op("Where", minus, self.constant(1, np.int64), b)
+        alike = self.op("Equal", self.op("Mod", a, divisor), self.op("Mod", a, divisor, fmod=1))
+        down = self.op("Sub", self.op("Div", a, divisor), self.cast(self.op("Not", alike), np.int64))
+        return self.op("Where", minus, self.op("Neg", a), down)
 
     def rest(self, a: str, b: str, safe: bool) -> str:
         """The remainder of such a quotient, which has the sign of the divisor."""

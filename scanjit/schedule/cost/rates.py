@@ -45,8 +45,8 @@ SMALLEST_NEST = 16384
 """A nest of known size with less work than this runs on one thread."""
 WAKING = 2e6
 """A call with several threads takes this much longer: the call is no single step of machine code, and the threads wait
-for each other when it begins and ends. (It is a third of this soon after another call, and twice as much if they
-sleep.)"""
+for each other when it begins and ends. (Soon after another call it is a third of this; if the threads sleep, twice as
+much.)"""
 LEAST_GAIN = 1.25
 """A program runs on several threads if one thread should take at least this many times as long."""
 PIECE = 4e6

@@ -51,7 +51,7 @@ class Sharing:
     rows_apart : for each loop whose rows never meet, by its `OwnRows`: whether each thread computes its own rows
         through all steps.
     several : whether the program is large enough for more than one thread.
-    small : whether it is too small for several threads, in whatever way.
+    small : whether several threads would not pay even if they shared everything evenly.
     operations : how many operations the program has.
     numbers : the values of the dimensions that were decided.
     """

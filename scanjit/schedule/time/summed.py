@@ -114,7 +114,7 @@ def adding(nest: Nest, found: SumLoops, places: dict[Value, Access]) -> Nest:
 
 def summed_backwards(nest: Nest, found: SumLoops, from_zero: bool) -> Nest:
     """A nest with all of its sums in the order in which a reverse scan makes the terms, as if it were cut into
-    stretches. Sums `from_zero` are certainly one chain of additions each."""
+    stretches. With `from_zero`, each sum begins with a literal zero: it is then one chain of additions."""
     sums: dict[Value, Reduce] = {}
     for value, time in found.items():
         zero = Literal(value.dtype, value.dtype.type(0)) if from_zero else None

@@ -26,8 +26,8 @@ def as_loop(
     own = [i for i in range(len(step.new)) if not plan.is_shared(i)]
     results = [(step.new[i], plan.after(i)) for i in own]
     carried = {carry.store.buffer for carry in plan.carries}
-    ys = dict(zip(step.ys, plan.ys, strict=True))  # an output that stands here twice has one place
-    results += [(y, place.row(plan.row)) for y, place in ys.items() if place.buffer not in carried]
+    ys = dict.fromkeys(zip(step.ys, plan.ys, strict=True))  # an output that stands here twice has one place
+    results += [(y, place.row(plan.row)) for y, place in ys if place.buffer not in carried]
     stop = count = None
     if step.stop is not None:
         number = ir.apply(MUL, cast(step.stop, "int64"), ir.dim_node(plan.step + 1))
