@@ -318,3 +318,13 @@ def test_loops_that_are_decided_alike_are_explained_once(layers, times):
     text = sj.function(*network(layers, gradient=False), mode="emulate").explain()
     (line,) = (line for line in text.splitlines() if "side by side" in line)
     assert line.endswith(f"whether each gets threads of its own depends on sizes{times}")
+
+
+def test_explain_tells_what_was_decided_for_the_call() -> None:
+    """Not what would be decided for more threads."""
+    x, w = sj.tensor(("T", "N"), "float64"), sj.tensor(("N", "N"), "float64")
+    loops = [sj.scan(lambda row, h, w, k=k: sj.tanh(row * k + h @ w), x, x[0], non_sequences=w) for k in (1, 2, 3)]
+    f = sj.function([x, w], [h[-1] for h in loops])
+    sj.config.threads = 2
+    f(np.ones((2000, 16)), np.ones((16, 16)))
+    assert "too little work for several threads" in str(f.explain())
