@@ -287,7 +287,7 @@ def _together(lives: Sequence[Lifetime]) -> tuple[list[int], list[int], list[int
     others: list[int] = []
     starts = [0]
     for k, i in enumerate(order):
-        others += [j for j in order[:k] if lives[i].meets(lives[j], frozenset())]
+        others += [j for j in order[:k] if lives[i].meets(lives[j])]
         starts.append(len(others))
     return order, others, starts
 

@@ -13,7 +13,7 @@ from scanjit import types
 from scanjit.runtime import sized
 from scanjit.runtime.compiled import CompiledStage
 from scanjit.schedule.memory.addresses import ALIGNMENT, assign
-from scanjit.schedule.nests import jobs_of
+from scanjit.schedule.nests import Lifetime, jobs_of
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import Program, program
 
@@ -26,6 +26,11 @@ def compiled_stages(seed: int) -> tuple[Program, list[CompiledStage]]:
     p = program(seed)
     with Config().active():
         return p, sj.function(p.inputs, p.outputs, mode="emulate").executable.stages  # type: ignore[attr-defined]
+
+
+def in_branches_side_by_side(a: Lifetime, b: Lifetime) -> bool:
+    """Whether different branches of one `Beside` use these temporaries: they may run at the same time."""
+    return any(len(a.branches[each] | b.branches[each]) > 1 for each in a.branches.keys() & b.branches.keys())
 
 
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
@@ -43,7 +48,7 @@ def test_what_lives_together_lies_apart(seeds: range) -> None:
             for (a, i), (b, j) in itertools.combinations(
                 list(zip(stage.table.lives, range(len(ends)), strict=True)), 2
             ):
-                if a.meets(b, {*a.branches}):
+                if a.meets(b) or in_branches_side_by_side(a, b):
                     assert ends[i] <= offsets[j] or ends[j] <= offsets[i], f"seed {seed}: {a}, {b}"
 
 

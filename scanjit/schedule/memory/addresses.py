@@ -21,18 +21,19 @@ def assign(lives: Sequence[Lifetime], number: Callable[[Dimension], int]) -> tup
     offsets = [0] * len(lives)
     free = _Free()
     ends: list[tuple[int, int, tuple[int, int]]] = []
-    beside: list[tuple[int, int, Lifetime]] = []
+    beside: dict[Dimension, list[tuple[int, int, frozenset[int]]]] = {each: [] for each in apart}
     for i in sorted(range(len(lives)), key=lambda i: lives[i].first):
         life = lives[i]
         nbytes = -(-max(number(life.nbytes), 1) // ALIGNMENT) * ALIGNMENT
         while ends and ends[0][0] < life.first:
             free.give(*heapq.heappop(ends)[2])
-        taken = sorted((start, end) for start, end, other in beside if life.meets(other, apart))
+        own = [(branches, beside[each]) for each, branches in life.branches.items() if each in apart]
+        taken = sorted((start, end) for mine, places in own for start, end, others in places if len(mine | others) > 1)
         offsets[i] = free.take(nbytes, taken)
         place = offsets[i], offsets[i] + nbytes
         heapq.heappush(ends, (life.last, i, place))
-        if not apart.isdisjoint(life.branches):
-            beside.append((*place, life))
+        for branches, places in own:
+            places.append((*place, branches))
     return offsets, free.total
 
 

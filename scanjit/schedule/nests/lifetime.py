@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set as AbstractSet
+from collections.abc import Mapping
 from dataclasses import field
 
 from scanjit.records import record
@@ -31,13 +31,6 @@ class Lifetime:
         """The bytes of all copies."""
         return self.buffer.nbytes * self.copies
 
-    def meets(self, other: Lifetime, apart: AbstractSet[Dimension]) -> bool:
-        """Whether both may be in use at one time, if the branches of these `Beside`s run at the same time."""
-        if self.first <= other.last and other.first <= self.last:
-            return True
-        both = (
-            (own, other.branches[beside])
-            for beside, own in self.branches.items()
-            if beside in apart & other.branches.keys()
-        )
-        return any(len(own | others) > 1 for own, others in both)
+    def meets(self, other: Lifetime) -> bool:
+        """Whether both are in use at one moment."""
+        return self.first <= other.last and other.first <= self.last
