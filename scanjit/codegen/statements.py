@@ -9,7 +9,7 @@ can be calls of one function with two tables.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -43,6 +43,8 @@ class StatementWriter:
     def __init__(self, common: Common, whole: bool = False, alone: bool = False) -> None:
         self.common, self.draft = common, Draft(whole, alone)
         self.jobs = Jobs(common, self.draft)
+        self.after_step: defaultdict[TimeLoop, list[str]] = defaultdict(list)
+        """The lines behind each step of a loop."""
 
     def source(self, label: str, at: StatementPlace, counters: Sequence[str] = ()) -> Source:
         """The function, whose last parameters are these counters."""
@@ -399,7 +401,6 @@ class StatementWriter:
     def _on_stack(self, loop: TimeLoop, at: StatementPlace, short: Brief | None) -> None:
         """A loop over time, with the buffers that only it uses on the stack."""
         common = self.common
-        after_step: list[str] = []
         after_loop: list[str] = []
         length = loop.length if loop.count is None else loop.ran
         if loop.count is not None:
@@ -408,14 +409,14 @@ class StatementWriter:
             name, buffer = self.draft.fresh("kept"), some.buffer
             lanes = common.program.target.lanes(buffer.dtype.itemsize)
             self.draft.add(at, f"{name} = stack({some.stack_bytes})", *some.cleared(name, lanes))
-            if some.carried:
+            for carrier in some.carriers if some.slots > 1 else ():
+                self.after_step[carrier] += some.copied(name, f"{name} + {some.nbytes}", lanes)
+            if loop in some.carriers:
                 slot = types.product(buffer.shape[1:])
                 first, last = (
                     common.address(buffer, step % some.slots * slot, at) for step in (loop.start, loop.start + length)
                 )
                 self.draft.add(at, *some.copied(name, first, lanes))
-                if some.slots > 1:
-                    after_step += some.copied(name, f"{name} + {some.nbytes}", lanes)
                 after_loop += some.copied(last, name, lanes)
             common.local[buffer] = name, some.known
         for row in () if short is None else short.rows:
@@ -427,13 +428,13 @@ class StatementWriter:
             self.draft.add(at, f"if {common.number(loop.length)} > 0:")
             most = row.size if isinstance(row.size, int) else short.lanes * short.vectors
             self.draft.add(at.inside, *some.begun(name, first, size, lanes, most))
-            after_step += some.copied(name, f"{name} + {some.nbytes}", lanes)
+            self.after_step[loop] += some.copied(name, f"{name} + {some.nbytes}", lanes)
             common.local[row.buffer] = name, some.known
-        self._loop(loop, at, after_step)
+        self._loop(loop, at)
         self.draft.add(at, *after_loop)
 
-    def _loop(self, loop: TimeLoop, at: StatementPlace, after: Sequence[str] = ()) -> None:
-        """A loop over time, with the lines `after` behind each step."""
+    def _loop(self, loop: TimeLoop, at: StatementPlace) -> None:
+        """A loop over time."""
         step, inside = self.common.counter(loop.step, "step"), replace(at, counted=True, repeated=True)
         if not at.counted:
             self.jobs.begin_loop(at, loop.total, loop.count is not None)
@@ -443,7 +444,7 @@ class StatementWriter:
         if loop.stop is None and (loop.unroll is True or loop.unroll > 1):
             self._unrolled(loop, step, inside)
         else:
-            self._steps(loop, step, at, inside.inside, after)
+            self._steps(loop, step, at, inside.inside)
         if not at.counted:
             self.draft.add(at, "end_loop(line)")
         if loop.count is not None:
@@ -454,9 +455,7 @@ class StatementWriter:
                 self.jobs.meet(at)  # a late thread looks at `stop` until here: it may hold something else then
         self.common.end([loop.step, loop.row])
 
-    def _steps(
-        self, loop: TimeLoop, step: str, at: StatementPlace, inside: StatementPlace, after: Sequence[str]
-    ) -> None:
+    def _steps(self, loop: TimeLoop, step: str, at: StatementPlace, inside: StatementPlace) -> None:
         """The loop over steps, with a look in each turn. If steps have few operations, a turn is many steps."""
         start, stop = self.common.number(loop.start), self.common.number(loop.start + loop.length)
         together = steps_between_looks(loop) if self.draft.alone and self.draft.whole else 1
@@ -473,7 +472,7 @@ class StatementWriter:
             self.draft.add(at, f"for {step} in range({'' if start == '0' else f'{start}, '}{stop}):")
             self._count(loop, loop.step, inside)
         self._step(loop, turn)
-        self.draft.add(turn, *after)
+        self.draft.add(turn, *self.after_step[loop])
         self._ends(loop, step, turn)
         self.jobs.look(inside)
 
@@ -494,7 +493,8 @@ class StatementWriter:
             return
         ran, stop = self.common.counter(loop.ran, "ran"), self.common.address(loop.stop.buffer, 0, at)
         # Others may have come to later steps. Then this is the number of one of these steps, or 0.
-        self.draft.add(at, f"{ran} = {step} + 1", f"if peek_i64({stop}) == {ran}:", "    break")
+        look = "load_i64" if self.draft.alone else "peek_i64"
+        self.draft.add(at, f"{ran} = {step} + 1", f"if {look}({stop}) == {ran}:", "    break")
 
     def _unrolled(self, loop: TimeLoop, step: str, at: StatementPlace) -> None:
         """All steps, or several in each turn, one after the other: calls of one function that is a step."""

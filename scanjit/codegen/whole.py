@@ -52,17 +52,18 @@ vectors of bytes than for memory."""
 class Local:
     """A buffer that lies on the stack while a loop runs.
 
-    A buffer that is `carried` from step to step may have two `slots`. In memory, steps use them in turn. On the stack,
-    each step reads the first slot and writes the second, which is copied into the first at the end of the step. A carry
-    that steps change in place has one slot, and so has a buffer that is not carried. A slot has `nbytes` bytes. What is
-    `known` in the loop are numbers in the sizes of the buffer and in the places of its elements.
+    A buffer that one or more `carriers`, the loop or loops in its step, carry from step to step may have two `slots`.
+    In memory, steps use them in turn. On the stack, each step reads the first slot and writes the second, which is
+    copied into the first at the end of the step. A carry that steps change in place has one slot, and so has a buffer
+    that is not carried. A slot has `nbytes` bytes. What is `known` in the loop are numbers in the sizes of the buffer
+    and in the places of its elements.
     """
 
     buffer: Buffer
     slots: int
     nbytes: int
     known: Mapping[Atom, int]
-    carried: bool = False
+    carriers: tuple[TimeLoop, ...] = ()
 
     @property
     def stack_bytes(self) -> int:
@@ -117,6 +118,9 @@ def is_short(loop: TimeLoop, program: Program, sources: NestSources, short: Brie
                 return False
             lines += sources.of(statement).text.count("\n")
             work += statement.operations if isinstance(statement.operations, int) else 0
+        elif isinstance(statement, If):
+            if not is_alone(loop):
+                return False
         elif not isinstance(statement, Blocks | TimeLoop | RowsApart) or _copies(statement):
             return False
     return lines <= (SHORT if short is None or short.vectors > 1 else SHORT_IN_BRIEF) and work <= LITTLE
@@ -159,6 +163,7 @@ def locals_of(loop: TimeLoop, program: Program, short: Brief | None = None) -> l
     count = None if loop.count is None else loop.count.buffer
     own = Counter(buffer for buffer, _, _ in refs)
     (step,) = types.atoms(loop.step)
+    inner = [each for each in loop.every() if isinstance(each, TimeLoop) and each is not loop]
     for buffer, mine in own.items():
         usual = buffer.kind == "temporary" and not buffer.fixed and buffer not in program.lasting
         rows = {} if short is None else short.known(buffer)
@@ -167,20 +172,23 @@ def locals_of(loop: TimeLoop, program: Program, short: Brief | None = None) -> l
             continue
         if buffer is count or (kind_of(buffer.dtype).is_mask and nbytes > TRUTHS):
             continue
+        carriers = tuple(each for each in inner if buffer in each.persistent)
+        if program.uses[buffer] > mine and buffer in loop.persistent:
+            carriers = (loop, *carriers)
+        counted = {atom for each in carriers for dim in (each.step, each.ran) for atom in types.atoms(dim)}
         offsets = [types.substitute(offset, rows) for other, offset, _ in refs if other is buffer]
-        if program.uses[buffer] == mine and all(isinstance(offset, int) for offset in offsets):
-            found.append(Local(buffer, 1, nbytes, {**rows, step: 0}))
-        elif (
-            buffer in loop.persistent
-            and isinstance(slots := buffer.shape[0], int)
+        first, third = ([types.substitute(each, dict.fromkeys(counted, n)) for each in offsets] for n in (0, 2))
+        slots = buffer.shape[0] if carriers else 1
+        if (
+            (program.uses[buffer] == mine or loop in carriers)
+            and all(each is loop or each.start == 0 for each in carriers)
+            and isinstance(slots, int)
             and slots in (1, 2)
-            and all(
-                isinstance(first := types.substitute(offset, {step: 0}), int)
-                and first == types.substitute(offset, {step: 2})
-                for offset in offsets
-            )
+            and all(isinstance(offset, int) for offset in first)
+            and first == third
         ):
-            found.append(Local(buffer, slots, nbytes // slots, {**rows, step: 0}, carried=True))
+            known = {**rows, **dict.fromkeys(counted, 0), step: 0}
+            found.append(Local(buffer, slots, nbytes // slots, known, carriers))
     return found
 
 
@@ -189,7 +197,7 @@ def row_on_stack(row: HeldRow, short: Brief) -> Local:
     (step,) = types.atoms(short.loop.step)
     room, itemsize = row.buffer.shape[-1], row.buffer.dtype.itemsize
     nbytes = room * itemsize if isinstance(room, int) else -(-short.lanes * short.vectors * itemsize // LINE) * LINE
-    return Local(row.buffer, 2, nbytes, {**short.known(row.buffer), step: 0}, carried=True)
+    return Local(row.buffer, 2, nbytes, {**short.known(row.buffer), step: 0}, (short.loop,))
 
 
 def _copies(statement: Statement) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, constant, dependents, rebuild, rebuilt, replace, walk, with_params
+from scanjit.ops.branch import IFELSE
 from scanjit.ops.elementwise import ADD, EQUAL, where
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.promotion import CAST, Elementwise
@@ -79,7 +80,21 @@ def _takes_element(user: Node, node: Node, users: Mapping[Node, Sequence[Node]])
         return types.not_negative(FEW_PLACES - types.product(node.type.shape))
     if isinstance(user.op, Elementwise) and user.dtype == np.bool_ and user.type.shape == node.type.shape:
         return types.not_negative(FEW_TRUTHS - types.product(node.type.shape)) and _is_looked_for(user, users)
+    if user.op in (SCAN, IFELSE):
+        return _is_read_inside(user, node)
     return user.op in (GATHER, SCATTER) and user is not node and node not in set(user.operands[1:])
+
+
+def _is_read_inside(user: Node, node: Node) -> bool:
+    """Whether an inner loop or a branch reads single elements of a node, which does not change there."""
+    body = user.params["body"]
+    operands, users = user.operands[len(user.operands) - len(body.inputs) :], uses(body.outputs)
+    moving = 0 if user.op is IFELSE else user.params["carries"] + user.params["sequences"]
+    if node in set(operands[:moving]):
+        return False
+    inside = [inner for operand, inner in zip(operands, body.inputs, strict=True) if operand is node]
+    readers = [(reader, inner) for inner in inside for reader in users.get(inner, ())]
+    return all(reader.op is not SCATTER and _takes_element(reader, inner, users) for reader, inner in readers)
 
 
 def _is_looked_for(values: Node, users: Mapping[Node, Sequence[Node]]) -> bool:
