@@ -1,6 +1,7 @@
-"""Text that generated functions have in common: indentation, templates, and the look whether to end."""
+"""Text that generated functions have in common: indentation, templates, the look whether to end, and loops over the
+elements of long rows."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from string import Template
 
 LOOK = ("if interrupted(line):", "    return")
@@ -40,3 +41,29 @@ def filled(template: str, **parts: object) -> list[str]:
         else:
             found.append(Template(line).substitute(parts))
     return found
+
+
+STRETCH = 2**20
+"""After this many elements, a thread looks whether to end. Each element takes some nanoseconds."""
+
+
+def stretches(n: str, lines: list[str], lanes: int = 1, start: str = "0") -> list[str]:
+    """The loop over the elements from `start` to `n`, `lanes` at a time."""
+    return [
+        f"for stretch in range({start}, {n}, {STRETCH}):",
+        *indented(LOOK),
+        f"    for i in range(stretch, min(stretch + {STRETCH}, {n}), {lanes}):",
+        *indented(lines, 2),
+    ]
+
+
+def vectors(n: str, part: Callable[[str], list[str]], lanes: int) -> list[str]:
+    """The same for vectors of `lanes` elements. `part` gives the lines for one vector. It is given the name of the mask
+    of the elements that exist; for a whole vector, an empty name."""
+    return [
+        *stretches(f"({n} - {lanes - 1})", part(""), lanes),
+        f"i = {n}//{lanes}*{lanes}",
+        f"if i < {n}:",
+        f"    inside = head_x{lanes}({n} - i)",
+        *indented(part("inside")),
+    ]

@@ -5,13 +5,12 @@ has lanes side by side, and single rows in consecutive words. Longer rows are so
 If only some entries are wanted, `codegen.selection` first leaves most words out.
 """
 
-from scanjit.codegen.lines import LOOK, indented, loaded, stored
+from scanjit.codegen.lines import LOOK, indented, loaded, stored, stretches, vectors
 from scanjit.codegen.network import across, along, block
 from scanjit.codegen.quicksort import quicksort
 from scanjit.codegen.selection import narrowed
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.square import turned
-from scanjit.codegen.stretches import stretches, vectors
 from scanjit.codegen.words import MOST_BRIEF, Words
 from scanjit.ops.passes import Number
 from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, SORTED, TOGETHER, NestLoop, Order, Tile

@@ -12,9 +12,8 @@ within each other, cuts have been bad. From then on, the cut is the middle betwe
 so there are at most as many further splits as a word has bits.
 """
 
-from scanjit.codegen.lines import indented, loaded, stored
+from scanjit.codegen.lines import indented, loaded, stored, stretches, vectors
 from scanjit.codegen.network import along, block, in_block, in_vector
-from scanjit.codegen.stretches import stretches, vectors
 from scanjit.codegen.words import Words
 from scanjit.schedule.nests import ALONG, SORTED
 

@@ -8,9 +8,8 @@ Of these, `codegen.quicksort` sorts what it must.
 
 from collections.abc import Callable
 
-from scanjit.codegen.lines import filled, loaded
+from scanjit.codegen.lines import filled, loaded, vectors
 from scanjit.codegen.network import along, block
-from scanjit.codegen.stretches import vectors
 from scanjit.codegen.words import Words
 from scanjit.schedule.nests import ALONG, SORTED
 

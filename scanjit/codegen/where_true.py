@@ -4,9 +4,8 @@ The places of a vector that are chosen move to its front. It is stored whole beh
 writes over what the one before it stored too much. In the end, the rest of the row is filled.
 """
 
-from scanjit.codegen.lines import LOOK, indented, loaded
+from scanjit.codegen.lines import LOOK, indented, loaded, stretches, vectors
 from scanjit.codegen.source import Parameters, Source
-from scanjit.codegen.stretches import stretches, vectors
 from scanjit.schedule.nests import NestLoop, Tile, WhereTrue
 from scanjit.target import Target
 

@@ -15,7 +15,7 @@ from scanjit.schedule.memory.once import find_once
 from scanjit.schedule.nests import Program, verify as verifier
 from scanjit.schedule.threads.beside import side_by_side
 from scanjit.schedule.threads.rows import own_rows
-from scanjit.schedule.threads.single import find_variants
+from scanjit.schedule.threads.split import find_variants
 from scanjit.schedule.tiles.apply import with_tiles
 from scanjit.schedule.tiles.lefts import with_lefts
 from scanjit.schedule.tiles.pack import with_packs

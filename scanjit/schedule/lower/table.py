@@ -16,21 +16,17 @@ from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, COPY, IOTA, RESHAPE, SET_SLICE
 from scanjit.schedule.lower.lowering import LoweringRules
 from scanjit.schedule.lower.ops import lapack
-from scanjit.schedule.lower.ops.concatenate import ConcatenateRule
+from scanjit.schedule.lower.ops.assemblies import ConcatenateRule, CopyRule, ReshapeRule
+from scanjit.schedule.lower.ops.changes import ScatterRule, SetSliceRule
 from scanjit.schedule.lower.ops.contraction import ContractionRule
 from scanjit.schedule.lower.ops.fourier import FourierRule
-from scanjit.schedule.lower.ops.gather import GatherRule
 from scanjit.schedule.lower.ops.guest import GuestRule
 from scanjit.schedule.lower.ops.ifelse import IfElseRule
-from scanjit.schedule.lower.ops.order import OrderRule
+from scanjit.schedule.lower.ops.lookups import GatherRule, SearchRule
+from scanjit.schedule.lower.ops.order import OrderRule, WhereTrueRule
 from scanjit.schedule.lower.ops.pointwise import ElementwiseRule, KnownRule, ViewRule
 from scanjit.schedule.lower.ops.reduction import ReductionRule
-from scanjit.schedule.lower.ops.reshape import CopyRule, ReshapeRule
 from scanjit.schedule.lower.ops.scan import ScanRule
-from scanjit.schedule.lower.ops.scatter import ScatterRule
-from scanjit.schedule.lower.ops.search import SearchRule
-from scanjit.schedule.lower.ops.set_slice import SetSliceRule
-from scanjit.schedule.lower.ops.where_true import WhereTrueRule
 from scanjit.target import Target
 
 RULES = LoweringRules(

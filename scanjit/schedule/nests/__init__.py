@@ -9,16 +9,14 @@ positions, elementwise ops, reductions over loops of their own. A product of mat
 product of two loads; nothing else in this package knows what a GEMM is, except the choice of the register tile.
 """
 
-from scanjit.schedule.nests.array_job import BANDS
+from scanjit.schedule.nests.array_job import BANDS, GuestCall, WhereTrue
 from scanjit.schedule.nests.branches import Beside, If, Wave
 from scanjit.schedule.nests.buffers import LINE, SCRATCH_BYTES, Buffer, Ref, row_major, with_room
-from scanjit.schedule.nests.decomposition import LARGEST, Decomposition, most_beside
 from scanjit.schedule.nests.fourier import Form, Fourier, RootsOfUnity, most_across, parts_of, work_of
-from scanjit.schedule.nests.guest import GuestCall
-from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.likeness import Correspondence, Likeness
 from scanjit.schedule.nests.loops import NestLoop, joined
+from scanjit.schedule.nests.matrices import LARGEST, Decomposition, LapackCall, most_beside
 from scanjit.schedule.nests.nest import Extrema, Few, Lanewise, Linear, Nest, Store, one_of, rereads
 from scanjit.schedule.nests.order import ACROSS, ALONG, MOST_PACKED, SORTED, TOGETHER, Order, bands_of
 from scanjit.schedule.nests.pack import Pack
@@ -47,4 +45,3 @@ from scanjit.schedule.nests.values import (
     substitute,
     walk_values,
 )
-from scanjit.schedule.nests.where_true import WhereTrue

@@ -1,4 +1,4 @@
-"""Jobs on whole arrays, such as sorting rows."""
+"""Jobs on whole arrays: what all of them have in common, calls of guests, and the places of what is true in rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from scanjit import records, types
+from scanjit.ops.guest import Guest
+from scanjit.records import record
 from scanjit.schedule.nests.buffers import Ref
 from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.types import Dimension
@@ -51,3 +53,53 @@ class ArrayJob(Job, ABC):
         """All bytes of its arrays, whether `shared` or not."""
         sized = [types.product(ref.shape) * ref.buffer.dtype.itemsize for ref, _ in self.arrays]
         return tuple(Traffic(((nbytes,),), nbytes) for nbytes in sized)
+
+
+@record
+class GuestCall(ArrayJob):
+    """A call of a function that a user compiled. `arguments` and `results` lie without gaps. If the call fails, it
+    reports `code`."""
+
+    guest: Guest
+    arguments: tuple[Ref, ...]
+    results: tuple[Ref, ...]
+    code: int
+    writes: ClassVar[tuple[str, ...]] = ("results",)
+
+    @property
+    def title(self) -> str:
+        """The name of the function."""
+        return self.guest.name
+
+    @property
+    def repeatable(self) -> bool:
+        """No: it may report an error."""
+        return False
+
+    @property
+    def operations(self) -> Dimension:
+        """A guess: 10 for each element of its arguments and results."""
+        return 10 * sum((types.product(ref.shape) for ref, _ in self.arrays), start=0)
+
+
+@record
+class WhereTrue(ArrayJob):
+    """Store the places of what is true in each row, in order, and then -1. Both arrays lie without gaps."""
+
+    truths: Ref
+    result: Ref
+
+    @property
+    def title(self) -> str:
+        """The name of its op."""
+        return "where_true"
+
+    @property
+    def operations(self) -> Dimension:
+        """About one operation for each element."""
+        return types.product(self.truths.shape)
+
+    @property
+    def pieces(self) -> Dimension:
+        """Rows are independent."""
+        return types.product(self.truths.shape[:-1])

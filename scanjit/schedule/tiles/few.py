@@ -22,8 +22,8 @@ from scanjit.ops.elementwise import MUL
 from scanjit.schedule.nests import Access, Apply, Few, Load, Nest, NestLoop
 from scanjit.schedule.tiles import shapes
 from scanjit.schedule.tiles.estimates import lanes_of
+from scanjit.schedule.tiles.lanes import Variant
 from scanjit.schedule.tiles.products import factors, packable, reductions_of
-from scanjit.schedule.tiles.variant import Variant
 from scanjit.target import Target
 from scanjit.types import Dimension
 

@@ -8,16 +8,24 @@ vector; but results are then stored one number at a time.
 
 import math
 from dataclasses import replace as changed
+from typing import NamedTuple
 
 from scanjit import types
 from scanjit.schedule.nests import Nest, NestLoop, Reduce
 from scanjit.schedule.tiles.estimates import lane_cost, lanes_of, vectors_of
 from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of
-from scanjit.schedule.tiles.variant import Variant
 from scanjit.target import Target
+from scanjit.types import Dimension
 
 PARTS = 256
 """The filled part of vectors is counted in this many parts."""
+
+
+class Variant(NamedTuple):
+    """A variant of a nest. `when` is 1 in calls that run it, 0 in others."""
+
+    nest: Nest
+    when: Dimension
 
 
 def lanes_last(nest: Nest, target: Target) -> Nest:

@@ -24,10 +24,10 @@ it.) A scan with all statements that go along with it is a *chain*.
 - `loops` is the main pass: it cuts the loops of a program into stretches, inner loops first.
 - `flow`: which statement of a suite reads and writes which buffers.
 - `rows`: whether statements go through a buffer row by row.
-- `stretch`: a nest or a scan, cut to some of its steps. `window`: the last steps of a scan.
+- `stretch`: a nest or a scan, cut to some of its steps.
 - `chains` finds chains. `blocks` chooses the length of their stretches and writes them as statements; `parts` has what
   it shares with `checkpoint`.
-- `sums` finds sums over time that can be made stretch by stretch; `summed` takes them apart. `deep` is a pass of its
+- `sums` finds sums over time that can be made stretch by stretch, and takes them apart. `deep` is a pass of its
   own: it cuts other long sums in the same way.
 - `checkpoint`: scans whose steps are recomputed for the gradient, stretch by stretch.
 """

@@ -12,8 +12,7 @@ from scanjit.schedule.nests import Access, Buffer, Nest, Statement
 from scanjit.schedule.nests.plan import CarryMemory, Plan
 from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of
 from scanjit.schedule.time.rows import is_rowwise, scan_is_rowwise
-from scanjit.schedule.time.summed import SumLoops
-from scanjit.schedule.time.sums import only_sums, summed, sums_over_time
+from scanjit.schedule.time.sums import SumLoops, only_sums, summed, sums_over_time
 from scanjit.target import Target
 
 

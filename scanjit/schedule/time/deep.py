@@ -18,7 +18,7 @@ from scanjit.schedule.tiles.products import Product, factors, is_packed, reducti
 from scanjit.schedule.time import sums
 from scanjit.schedule.time.parts import StretchStatements, loop
 from scanjit.schedule.time.stretch import Stretch
-from scanjit.schedule.time.summed import SumLoops
+from scanjit.schedule.time.sums import SumLoops
 from scanjit.target import Target
 from scanjit.types import Dimension
 

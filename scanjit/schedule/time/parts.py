@@ -9,7 +9,7 @@ from scanjit.records import record
 from scanjit.schedule.lower import maps
 from scanjit.schedule.nests import Blocks, Load, Nest, NestLoop, Ref, Statement, Store
 from scanjit.schedule.time.stretch import Stretch
-from scanjit.schedule.time.summed import SumLoops, taken_apart
+from scanjit.schedule.time.sums import SumLoops, taken_apart
 from scanjit.types import Dimension
 
 

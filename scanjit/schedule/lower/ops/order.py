@@ -1,4 +1,4 @@
-"""Sorted rows and their order: a statement of its own reads them where they lie."""
+"""Rows that statements of their own read where they lie: to sort them, and to find the places of what is true."""
 
 import numpy as np
 
@@ -6,7 +6,18 @@ from scanjit import types
 from scanjit.ir import Node
 from scanjit.ops.shape import SLICE
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
-from scanjit.schedule.nests import ALONG, MOST_PACKED, SORTED, TOGETHER, Buffer, Order, Ref, bands_of, row_major
+from scanjit.schedule.nests import (
+    ALONG,
+    MOST_PACKED,
+    SORTED,
+    TOGETHER,
+    Buffer,
+    Order,
+    Ref,
+    WhereTrue,
+    bands_of,
+    row_major,
+)
 from scanjit.types import Dimension
 
 
@@ -64,3 +75,13 @@ class OrderRule(ArrayRule):
         if x.dtype.itemsize == 8:
             return 4 * n
         return 2 * n * types.minimum(1 + n // MOST_PACKED, 2)
+
+
+class WhereTrueRule(ArrayRule):
+    """The rule of `where_true`."""
+
+    def lower(self, lowering: Lowering, node: Node) -> None:
+        """Add the statement."""
+        truths, needs = lowering.laid_out(node.operands[0], "truths")
+        result = lowering.new_place(node)
+        lowering.put(node, result, [lowering.add_statement(WhereTrue(truths, result), needs)])

@@ -12,7 +12,7 @@ from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import full
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
-from scanjit.schedule.lower.ops.reshape import copied
+from scanjit.schedule.lower.ops.assemblies import copied
 from scanjit.schedule.lower.ops.scan_loop import as_loop
 from scanjit.schedule.lower.ops.scan_nest import as_nest, points
 from scanjit.schedule.lower.ops.scan_plan import make_plan

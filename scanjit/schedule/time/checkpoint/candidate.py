@@ -7,15 +7,42 @@ from dataclasses import field, replace as changed
 from functools import cached_property
 from typing import NamedTuple
 
+from scanjit import types
 from scanjit.records import record
 from scanjit.schedule.nests import Buffer, Nest, Statement
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.time.chains import Chain
 from scanjit.schedule.time.flow import Flow, plan_of
 from scanjit.schedule.time.rows import is_rowwise
-from scanjit.schedule.time.summed import SumLoops
-from scanjit.schedule.time.window import Window
+from scanjit.schedule.time.sums import SumLoops
 from scanjit.types import Dimension
+
+
+@record(eq=True)
+class Window:
+    """The last `length` of the `total` steps of a loop. If `reverse`, the loop goes over its rows from the last one to
+    the first."""
+
+    total: Dimension
+    reverse: bool
+    length: Dimension
+
+    @classmethod
+    def last(cls, plan: Plan, length: Dimension) -> Window:
+        """The last `length` steps of the loop with this plan."""
+        return cls(plan.length, plan.reverse, length)
+
+    @property
+    def first_row(self) -> Dimension:
+        """The first of its rows, counted among all rows."""
+        return 0 if self.reverse else self.total - self.length
+
+    def rows_of(self, first: Dimension, rows: Dimension) -> tuple[Dimension, Dimension]:
+        """The part of the window in the stretch of `rows` steps from `first` on: its first row, counted from the first
+        row of the window, and how many rows it has."""
+        skipped = self.total - self.length
+        begin, end = (types.maximum(step, skipped) - skipped for step in (first, first + rows))
+        return self.length - end if self.reverse else begin, end - begin
 
 
 @record(eq=True)

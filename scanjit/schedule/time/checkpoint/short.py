@@ -8,12 +8,11 @@ from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.schedule.nests import Buffer, Nest, NestLoop, Statement, jobs_of
-from scanjit.schedule.time.checkpoint.candidate import Candidate, Refusal
+from scanjit.schedule.time.checkpoint.candidate import Candidate, Refusal, Window
 from scanjit.schedule.time.checkpoint.saved import begins_or_ends
 from scanjit.schedule.time.flow import plan_of
 from scanjit.schedule.time.rows import computed, first_offsets, is_rowwise, lies_in, row_step, scan_is_rowwise
 from scanjit.schedule.time.sums import only_sums
-from scanjit.schedule.time.window import Window
 from scanjit.types import Dimension
 
 

@@ -1,4 +1,5 @@
-"""`gather`: elements of an array at computed indices."""
+"""What is read at computed places: elements of an array (`gather`), and how many elements of a sorted row come before a
+value (`searched`)."""
 
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ from scanjit.schedule.lower.computed import indices_of
 from scanjit.schedule.lower.maps import IndexMap
 from scanjit.schedule.lower.places import EXPENSIVE
 from scanjit.schedule.lower.values import NodeAt, PointRule, ValueBuilder
-from scanjit.schedule.nests import Fetch, Load, Value
+from scanjit.schedule.nests import Fetch, Load, Search, Value
 
 
 class GatherRule(PointRule):
@@ -57,3 +58,26 @@ def _middle(node: Node, at: IndexMap) -> IndexMap:
     x, *indices = node.operands
     axis = node.params["axis"]
     return at[axis : axis + node.ndim - (x.ndim - len(indices))]
+
+
+class SearchRule(PointRule):
+    """The rule of `searched`. The sorted rows lie in memory; what is looked for is a value."""
+
+    needs_array = True
+
+    def cost(self, op: Op) -> int:
+        """Much, as a row is looked at several times."""
+        return EXPENSIVE
+
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[NodeAt]:
+        """The value to look for."""
+        return [(node.operands[1], at)]
+
+    def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
+        """A search in the row that the first indices name."""
+        rows = node.operands[0]
+        ref = builder.reference(rows)
+        access = maps.place(ref, (*at[: rows.ndim - 1], maps.FIXED))
+        builder.origins[access] = rows, False
+        size, right = rows.type.shape[-1], node.params["side"] == "right"
+        return Search(node.dtype, access, values[0], size, ref.strides[-1], right)

@@ -1,4 +1,4 @@
-"""`scatter`: an array with values written, or added, at computed indices."""
+"""Arrays with some elements changed: `scatter`, at computed indices, and `set_slice`, in a window."""
 
 from collections.abc import Sequence
 
@@ -41,3 +41,19 @@ def _values(lowering: Lowering, node: Node, target: Ref, first: Sequence[Item]) 
     apart = never_meet((*before, *after), found, space)
     store = Store(access, value, found.checked or found.computed, node.params["add"], code, apart)
     return lowering.add(node, space, store, after=first)
+
+
+class SetSliceRule(ChangeRule):
+    """The rule of `set_slice`."""
+
+    def lower(self, lowering: Lowering, node: Node) -> None:
+        """A copy of the operand, then the value over the window."""
+        x, v = node.operands
+        whole = lowering.destination(node)
+        first = lowering.held(x, whole)
+        offset, strides = whole.offset, []
+        for start, step, stride in zip(node.params["start"], node.params["step"], whole.strides, strict=True):
+            offset = offset + start * stride
+            strides.append(stride * step)
+        window = Ref(whole.buffer, offset, v.type.shape, tuple(strides))
+        lowering.put(node, whole, [lowering.copy(v, window, after=first)])
