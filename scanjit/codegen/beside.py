@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from scanjit.codegen.common import Common, Draft, StatementPlace
 from scanjit.codegen.jobs import Jobs
@@ -36,7 +36,7 @@ class BesideWriter:
             self.draft.add(at.inside, "end_loop(line)")
         self.draft.add(at, "else:")
         if beside.wave is None:
-            self._teams(beside, calls, at.inside, [{} for _ in calls], [""] * len(calls))
+            self._teams(beside, at.inside, [(call, {}, "") for call in calls])
         else:
             self._turns(beside, beside.wave, calls, at.inside)
 
@@ -57,22 +57,18 @@ class BesideWriter:
         if word == "elif":
             self.draft.add(inside, "else:")
         has_block = [f" and {delay} <= {turn} < {many} + {delay}" for delay in wave.delays]
-        self._teams(beside, calls, inside.inside if word == "elif" else inside, behind, has_block)
+        self._teams(beside, inside.inside if word == "elif" else inside, zip(calls, behind, has_block, strict=True))
         self.jobs.look(inside)
         self.draft.add(at, "end_loop(line)")
 
     def _teams(
-        self,
-        beside: Beside,
-        calls: Sequence[BranchCall],
-        at: StatementPlace,
-        turns: Sequence[Mapping[str, str]],
-        conditions: Sequence[str],
+        self, beside: Beside, at: StatementPlace, runs: Iterable[tuple[BranchCall, Mapping[str, str], str]]
     ) -> None:
-        """Each branch with threads of its own, in these turns, if a condition holds."""
+        """Each branch with threads of its own: its call, its turn, and the condition for it to have one."""
         number, base = self.common.number, self.common.address(SYNC, 0, at)
         with self.jobs.shares(at, "threads") as (inside, share):
-            for i, (first, many, place) in enumerate(zip(beside.first, beside.many, beside.place, strict=True)):
+            teams = zip(beside.first, beside.many, beside.place, strict=True)
+            for (first, many, place), (call, turn, condition) in zip(teams, runs, strict=True):
                 begin, count = number(first), number(many)
-                run = calls[i](f"{share} - {begin}", count, f"{base} + {number(place)}*{8 * SYNC_WORDS}", turns[i])
-                self.draft.add(inside, f"if {begin} <= {share} < {begin} + {count}{conditions[i]}:", "    " + run)
+                run = call(f"{share} - {begin}", count, f"{base} + {number(place)}*{8 * SYNC_WORDS}", turn)
+                self.draft.add(inside, f"if {begin} <= {share} < {begin} + {count}{condition}:", "    " + run)

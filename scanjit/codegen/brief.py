@@ -108,7 +108,7 @@ def brief(loop: TimeLoop, vectors: int = 1) -> Brief | None:
         return None
     buffers = [access.buffer for nest in nests for access, _ in nest.accesses()]
     sizes |= dict.fromkeys(b.row for b in buffers if b.row is not None and not isinstance(b.row, int))
-    counters = {atom for dim in loop.counters for atom in types.atoms(dim)}
+    counters = set(types.atoms(*loop.counters))
     if any(not counters.isdisjoint(types.atoms(size)) for size in sizes):
         return None
     some = tuple(sizes)

@@ -148,16 +148,15 @@ class Common:
 
     def counter(self, dim: Dimension, name: str) -> str:
         """The variable of a dimension that changes while the program runs."""
-        atom = types.as_atom(dim)
-        assert atom is not None
+        (atom,) = types.atoms(dim)
         if atom not in self.counters:
             self.counters[atom] = unused(name, {*self.counters.values(), *self.ended})
         return self.counters[atom]
 
     def end(self, counted: Iterable[Dimension]) -> None:
         """Note that the loop with these counters has ended."""
-        atoms = {atom for dim in counted for atom in types.atoms(dim)}
-        self.ended.update(self.counters.pop(atom) for atom in atoms & self.counters.keys())
+        atoms = self.counters.keys() & types.atoms(*counted)
+        self.ended.update(map(self.counters.pop, atoms))
 
     def moves(self, dim: Dimension) -> bool:
         """Whether a dimension changes while the program runs."""

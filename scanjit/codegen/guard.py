@@ -5,7 +5,7 @@ through its rows in another order: the wanted ones first. The result of a row do
 tile, and so not on the order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from scanjit.codegen.frame import Frame, Point, RowOrder, ValueOf
 from scanjit.codegen.places import SCRATCH
@@ -59,6 +59,16 @@ def order_rows(frame: Frame, value_of: ValueOf, lane: NestLoop, rows: NestLoop) 
     loops = frame.depends(guard)
     if rows not in loops or lane in loops or any(loop in loops for value in reductions for loop in value.loops):
         return
+
+    def listed(count: str, text: str) -> None:
+        """Append rows to the list, without a branch: each row is written, and the next one overwrites it if it does not
+        count."""
+        depth, name = len(frame.scopes), frame.fresh("i")
+        frame.push(f"for {name} in range({start}, {stop}):", rows, name)
+        frame.scope.add(f"store_i64({address} + {count}*8, {name})")
+        frame.scope.add(f"{count} += {text.format(f'lane_i64(cast_i64x1({value_of(guard, Point())}), 0)')}")
+        frame.pop(depth)
+
     begin, end = frame.bounds(rows)
     start, stop, wanted, other = (frame.fresh(hint) for hint in ("start", "stop", "wanted", "other"))
     frame.push(f"for {start} in range({begin}, {end}, {MOST_ROWS}):")
@@ -66,28 +76,10 @@ def order_rows(frame: Frame, value_of: ValueOf, lane: NestLoop, rows: NestLoop) 
     frame.scope.add(f"{address} = {frame.address(SCRATCH, 0)} + {ROWS_AT}")
     frame.scope.add(f"{stop} = min({start} + {MOST_ROWS}, {end})")
     frame.scope.add(f"{wanted} = 0")
-    _listed(frame, lambda: value_of(guard, Point()), rows, (start, stop), address, wanted, "{}")
+    listed(wanted, "{}")
     frame.scope.add(f"{other} = {wanted}")
-    _listed(frame, lambda: value_of(guard, Point()), rows, (start, stop), address, other, "1 - {}")
+    listed(other, "1 - {}")
     frame.order = RowOrder(address, f"({stop} - {start})", wanted)
-
-
-def _listed(
-    frame: Frame,
-    holds: Callable[[], str],
-    rows: NestLoop,
-    bounds: tuple[str, str],
-    address: str,
-    count: str,
-    text: str,
-) -> None:
-    """Append rows to a list, without a branch: each row is written, and the next one overwrites it if it does not
-    count."""
-    depth, name = len(frame.scopes), frame.fresh("i")
-    frame.push(f"for {name} in range({bounds[0]}, {bounds[1]}):", rows, name)
-    frame.scope.add(f"store_i64({address} + {count}*8, {name})")
-    frame.scope.add(f"{count} += {text.format(f'lane_i64(cast_i64x1({holds()}), 0)')}")
-    frame.pop(depth)
 
 
 def ordered_tile(frame: Frame, rows: NestLoop, block: int) -> None:

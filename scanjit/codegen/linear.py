@@ -30,15 +30,18 @@ class LinearTime:
         depth, name = len(self.frame.scopes), self.frame.fresh("t")
         carries = dict(self.frame.registers)
         last = {step.register.index: self.frame.fresh("last") for step in steps}
-        for index, variable in last.items():
-            self.frame.scope.add(f"{variable} = spread_x{lanes}({carries[index, 0]})")
+        self._enter(carries, last)
         self.frame.push(f"for {name} in range(0, {self.frame.size(lanewise.steps)}, {lanes}):", time, name)
         if self.frame.nest.reverse:  # lanes lie in the order of memory, so that the last lane is the first step
             self.frame.index[time, 0] = self.frame.line("row", f"{self.frame.size(time.size - lanes)} - {name}")
         finite = self._vector(time, steps, last)
         self.frame.registers = dict(carries)
         if finite is not None:
-            self._one_by_one(carries, last, steps, finite, name)
+            # A factor overflows, or a number is infinite: one by one, infinities and NaN are those of any other order.
+            self.frame.push(f"if not {finite}:")
+            self._leave(carries, last, steps)
+            self._steps(name, f"{name} + {lanes}")
+            self._enter(carries, last)
         self.frame.pop(depth)
         self._leave(carries, last, steps)
 
@@ -77,6 +80,11 @@ class LinearTime:
             return f"{bits}({term}) != {sign}"
         return f"({bits}({term}) ^ {sign}) | {bits}({factor}) != 0"
 
+    def _enter(self, carries: dict[tuple[int, int], str], last: dict[int, str]) -> None:
+        """Write the carries before a vector in all lanes."""
+        for index, variable in last.items():
+            self.frame.scope.add(f"{variable} = spread_x{self.frame.tile.lanes}({carries[index, 0]})")
+
     def _leave(self, carries: dict[tuple[int, int], str], last: dict[int, str], steps: Sequence[Linear]) -> None:
         """Write the carries after the last step of a vector."""
         for step in steps:
@@ -84,24 +92,6 @@ class LinearTime:
             if step.unread:
                 text = f"reduce_{'min' if step.low is None else 'max'}({last[index]})"
             self.frame.scope.add(f"{carries[index, 0]} = {text}")
-
-    def _one_by_one(
-        self,
-        carries: dict[tuple[int, int], str],
-        last: dict[int, str],
-        steps: Sequence[Linear],
-        finite: str,
-        start: str,
-    ) -> None:
-        """Write the same steps one by one, for vectors in which a factor overflows or a number is infinite already.
-        Infinities and NaN are then the same as in any other order of steps."""
-        depth, lanes = len(self.frame.scopes), self.frame.tile.lanes
-        self.frame.push(f"if not {finite}:")
-        self._leave(carries, last, steps)
-        self._steps(start, f"{start} + {lanes}")
-        for index, variable in last.items():
-            self.frame.scope.add(f"{variable} = spread_x{lanes}({carries[index, 0]})")
-        self.frame.pop(depth)
 
     def _end(self, name: str, point: Point) -> str:
         """The last step of a vector in all lanes."""

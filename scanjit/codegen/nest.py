@@ -14,7 +14,7 @@ from scanjit.codegen.reduce import reduction
 from scanjit.codegen.source import Source
 from scanjit.codegen.space import Space
 from scanjit.codegen.stores import store_tile
-from scanjit.codegen.strips import write_strips
+from scanjit.codegen.strips import Strips
 from scanjit.codegen.time import TimeInside
 from scanjit.codegen.transposed import crossed, in_blocks, write_transposed
 from scanjit.codegen.values import Values
@@ -77,7 +77,7 @@ def nest_source(nest: Nest) -> Source:
     frame = Frame(nest if down is None else in_blocks(nest))
     values, tile = Values(frame, reduction), frame.tile
     if nest.time is not None and tile.strips:
-        write_strips(frame, values, nest.time)
+        Strips(frame, values, nest.time).write()
     elif nest.time is not None:
         Space(frame, TimeInside(frame, values, nest.time).write).write(values)
     elif tile.strips:

@@ -23,7 +23,18 @@ from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.whole import is_alone, is_short, locals_of, row_on_stack, steps_between_looks
 from scanjit.codegen.written import likeness_of
 from scanjit.ops.scan import MOST_UNROLLED
-from scanjit.schedule.nests import Beside, Blocks, If, Job, Likeness, Nest, RowsApart, Statement, TimeLoop
+from scanjit.schedule.nests import (
+    Beside,
+    Blocks,
+    If,
+    Job,
+    Nest,
+    RowsApart,
+    Statement,
+    TimeLoop,
+    every_in,
+    nests_of,
+)
 from scanjit.types import Atom, Dimension
 
 DEEPEST = 8
@@ -204,20 +215,14 @@ class StatementWriter:
         given = {atom: name for atom, name in self.common.counters.items() if atom not in counted or name == step}
         facts = None if own is None or self.draft.whole else (*own, self.draft.alone, self.common.turned)
         alike = None if facts is None else likeness_of(statements, self.common, given, at, facts)
-        if alike is None:
+        if alike is None or (found := self.common.written.get(alike.key)) is None:
             function, counters = self._new_function(label, at, write, given, whole)
+            if alike is not None:
+                self.common.written[alike.key] = Written(alike, function, counters)
         else:
-            function, counters = self._once(alike, lambda: self._new_function(label, at, write, given, whole))
+            function, counters = found.function.called(found.statements.names_in(alike), None), found.counters
         self.draft.calls[function.name] = None
         return function.name, self.draft.table_of(function), [list(given.values())[i] for i in counters]
-
-    def _once(self, alike: Likeness, new: Callable[[], tuple[Source, list[int]]]) -> tuple[Source, list[int]]:
-        """A function that was written for statements that are alike, or else a new one."""
-        key, written = alike.key, self.common.written
-        if (found := written.get(key)) is None:
-            found = written[key] = Written(alike, *new())
-        names = found.statements.names_in(alike)
-        return found.function.called(names, None), found.counters
 
     def _new_function(
         self,
@@ -337,7 +342,7 @@ class StatementWriter:
 
     def _look_before(self, loop: Statement, at: StatementPlace) -> None:
         """Look before a loop that one thread runs: its steps read conditions and trust memory without a look."""
-        if not self.draft.alone or any(map(trusts_memory, _nests_of(loop))):
+        if not self.draft.alone or any(map(trusts_memory, nests_of([loop]))):
             self.jobs.look(at)
 
     def _read_steps(self, loop: TimeLoop, at: StatementPlace) -> None:
@@ -383,7 +388,7 @@ class StatementWriter:
             elif isinstance(loop, RowsApart) and not whole:
                 inner._kept_rows(loop, place)
             elif alone and whole:
-                inner.draft.unbroken = not any(self.common.nests.of(nest).looks for nest in _nests_of(loop))
+                inner.draft.unbroken = not any(self.common.nests.of(nest).looks for nest in nests_of([loop]))
                 inner._on_stack(_loop_of(loop), place, short)
             else:
                 inner._loop(_loop_of(loop), place)
@@ -583,15 +588,10 @@ def _loop_of(loop: TimeLoop | RowsApart) -> TimeLoop:
     return loop if isinstance(loop, TimeLoop) else loop.loop
 
 
-def _nests_of(loop: Statement) -> list[Nest]:
-    return [statement for statement in loop.every() if isinstance(statement, Nest)]
-
-
 def _loops(few: Portion) -> bool:
     return any(statement.repeats and not statement.ends_early for statement in few)
 
 
 def _counted(statements: Sequence[Statement]) -> set[Atom]:
     """The atoms of the counters of these statements."""
-    every = (other for statement in statements for other in statement.every())
-    return {atom for statement in every for dim in statement.counters for atom in types.atoms(dim)}
+    return {atom for statement in every_in(statements) for atom in types.atoms(*statement.counters)}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from scanjit import types
 from scanjit.codegen.common import Common, StatementPlace
-from scanjit.schedule.nests import Lifetime, Likeness, Nest, Statement
+from scanjit.schedule.nests import Lifetime, Likeness, Nest, Statement, every_in
 from scanjit.types import Atom
 
 
@@ -25,7 +25,7 @@ def likeness_of(
     many steps were made."""
     program = common.program
     apart = {*program.once, *program.pieces, *common.done}
-    every = [each for statement in statements for each in statement.every()]
+    every = list(every_in(statements))
     if common.timed is not None or common.local or not apart.isdisjoint(every):
         return None
     singles = [program.single.get(each) for each in every if isinstance(each, Nest)]

@@ -376,7 +376,7 @@ def _check_sizes(traced: Traced, symbols: Sequence[Node], where: str) -> None:
     inside = set(symbols)
     for i, group in enumerate(traced.results):
         for node in group:
-            for atom in (atom for dim in node.type.shape for atom in types.atoms(dim)):
+            for atom in types.atoms(*node.type.shape):
                 if atom.kind == "value" and not inside.isdisjoint(ir.walk([atom.node])):
                     raise ScanError(
                         f"output {i} has a size that may differ from step to step",

@@ -17,12 +17,11 @@ from scanjit.runtime import processors
 from scanjit.runtime.choice import Choice, numbers
 from scanjit.runtime.kernels import Kernel
 from scanjit.runtime.layout import Layout
-from scanjit.runtime.native import native
+from scanjit.runtime.native import native, running
 from scanjit.runtime.recipe import StageRecipe
 from scanjit.runtime.sized import ResultView, Sized, sized
 from scanjit.runtime.stages import Stage
 from scanjit.runtime.steps import Steps
-from scanjit.runtime.threads import meeting_place, running
 from scanjit.runtime.workspace import Workspace
 from scanjit.schedule.memory.notes import notes as memory_notes
 from scanjit.schedule.nests import Program
@@ -246,7 +245,7 @@ class CompiledStage:
                 workspace.entries[entry] = held
         if threads > 1:
             for entry in table.sync:
-                workspace.entries[entry] = meeting_place()
+                workspace.entries[entry] = native().place
         at = workspace.table
         if self.timer is not None:
             start = functools.partial(self._run, self._main, at, threads, self.steps, places, arrays)

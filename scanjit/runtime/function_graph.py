@@ -76,7 +76,7 @@ def check_complete(graph: FunctionGraph, name: str) -> None:
                 " (a symbol of a scan's step exists only inside that step)",
             )
     origins = [*graph.inputs, *(node for node in nodes if node.op is SHARED)]
-    known = {atom for origin in origins for dim in origin.type.shape for atom in types.atoms(dim)}
+    known = {atom for origin in origins for atom in types.atoms(*origin.type.shape)}
     for node in {(node.applied, node.types): node for node in reversed(nodes)}.values():
         for atom in ir.atoms_of(node):
             if atom.kind == "size" and atom not in known:

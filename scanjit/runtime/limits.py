@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scanjit.runtime import host, threads as team
+from scanjit.runtime import host
 from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
-from scanjit.runtime.native import silent
+from scanjit.runtime.native import running, silent
 
 SIDE_BY_SIDE = 12
 """How many multiply-adds run side by side: enough to hide the latency of an fma, and few enough for the registers of
@@ -155,7 +155,7 @@ def _memory(dtype: str, nbytes: int, value: float) -> np.ndarray:
 
 def _on_all(source: str, name: str, memory: np.ndarray, size: int, rounds: int, threads: int) -> Callable[[], None]:
     """Run the kernel on all threads, each on its own part of the memory."""
-    program, run = kernel(source, name).address, team.running()
+    program, run = kernel(source, name).address, running()
     table, places = array("q", [0, size, rounds]), array("q", [1, 0, 0])
 
     def call() -> None:

@@ -221,6 +221,25 @@ def native() -> Native:
     return _made.get(None) or _made.setdefault(None, Native())
 
 
+def running(with_lapack: bool = False) -> Run:
+    """The function that runs programs: `run(program, table, threads, tick)` calls the main function at the address
+    `program` on this number of threads. While another program uses the workers, it calls it on the caller's thread
+    alone.
+
+    If Python wants to raise something meanwhile (Ctrl-C), all threads end, and `run` raises it; it raises nothing else.
+    OpenBLAS uses one thread while programs with LAPACK run.
+    """
+    if not with_lapack:
+        return native().run
+    from scanjit.runtime import lapack  # imports simd
+
+    controls = lapack.controls()
+    if controls is None:
+        return native().run
+    native().set_blas(*(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in controls))
+    return native().run_with_blas
+
+
 def _after_fork() -> None:
     for made in _made.values():
         made.new_team()

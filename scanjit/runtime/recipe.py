@@ -103,7 +103,7 @@ def recipe(
     checked: list[tuple[Atom, Dimension]],
 ) -> Recipe:
     """The recipe that computes `outputs` in some stages."""
-    asked = [atom for _, dim in checked for atom in types.atoms(dim) if atom.kind == "value"]
+    asked = [atom for atom in types.atoms(*(dim for _, dim in checked)) if atom.kind == "value"]
     numbers = {node: number for number, node in enumerate(origins)}
     first = list(_sizes(numbers, [*asked, *(node.dim_atom for node in origins if node.dim_atom is not None)]))
     made: list[StageRecipe] = []

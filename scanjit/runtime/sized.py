@@ -73,8 +73,7 @@ def sized(layout: Layout, number: Numbers, way: Way) -> Sized:
     shared = sharing(layout.costs, number, way, layout.near_bytes)
     number.learn(shared.numbers)
     for piece in layout.pieces:
-        atom = types.as_atom(piece.turns)
-        assert atom is not None
+        (atom,) = types.atoms(piece.turns)
         number.learn({atom: piece.value(number)})
     entries = array("q", bytes(8 * (table.size + STATUS_WORDS)))
     for dim, places in table.numbers:

@@ -161,7 +161,7 @@ class Check:
 
     def atoms(self) -> set[Atom]:
         """The sizes in the condition."""
-        return {*types.atoms(self.left), *types.atoms(self.right)}
+        return set(types.atoms(self.left, self.right))
 
     @property
     def on_values(self) -> bool:

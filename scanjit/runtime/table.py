@@ -107,5 +107,5 @@ def _atoms(program: Program, code: Generated, costs: Sequence[StatementCosts], b
     dims: list[Dimension] = [entry for entry in dict.fromkeys(code.table) if isinstance(entry, Dim)]
     dims += [dim for buffer in buffers for dim in buffer.shape]
     dims += [dim for ref in program.outputs for dim in (*ref.shape, ref.offset)]
-    ours = {atom for dim in (*decided(costs), *(piece.turns for piece in code.pieces)) for atom in types.atoms(dim)}
-    return [atom for atom in dict.fromkeys(atom for dim in dims for atom in types.atoms(dim)) if atom not in ours]
+    ours = set(types.atoms(*decided(costs), *(piece.turns for piece in code.pieces)))
+    return [atom for atom in dict.fromkeys(types.atoms(*dims)) if atom not in ours]

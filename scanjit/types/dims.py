@@ -405,14 +405,15 @@ def text(dim: Dimension, name: Callable[[Atom], str]) -> str:
     return result or "0"
 
 
-def atoms(dim: Dimension) -> Iterator[Atom]:
-    """All atoms of a dimension that are no functions, also those inside of its functions."""
-    for monomial, _ in dim.terms if isinstance(dim, Dim) else ():
-        for atom in monomial:
-            if atom.args:
-                yield from atom.bases
-            else:
-                yield atom
+def atoms(*dims: Dimension) -> Iterator[Atom]:
+    """All atoms of dimensions that are no functions, also those inside of their functions."""
+    for dim in dims:
+        for monomial, _ in dim.terms if isinstance(dim, Dim) else ():
+            for atom in monomial:
+                if atom.args:
+                    yield from atom.bases
+                else:
+                    yield atom
 
 
 def functions_in(dims: Iterable[Dimension]) -> list[Atom]:

@@ -18,8 +18,8 @@ import scanjit as sj
 from scanjit.codegen import call
 from scanjit.kinds import Kind
 from scanjit.ops.factor import TRIANGULAR_SOLVE
-from scanjit.runtime import lapack, threads
-from scanjit.runtime.native import silent
+from scanjit.runtime import lapack
+from scanjit.runtime.native import running, silent
 from scanjit.simd import emulated_lapack
 from scanjit.simd.emulated_memory import Allocations
 from tests.scripts import python
@@ -143,7 +143,7 @@ Looking = Callable[[Callable[[], object]], None]
 def while_running() -> Looking:
     """A function that calls another one in the middle of two programs with LAPACK, one in the other."""
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_ssize_t] * 4)
-    run = threads.running(with_lapack=True)
+    run = running(with_lapack=True)
 
     def looking(look: Callable[[], object]) -> None:
         inner = call(lambda *_: look())

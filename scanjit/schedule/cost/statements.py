@@ -92,7 +92,7 @@ def _runs(job: Job, samples: Sequence[tuple[Counters, Dimension]], with_rows: bo
     """The different runs of a job, whose threads may keep rows."""
     shared, traffic = job.traffic(True) if with_rows else (), job.traffic()
     touched = [dim for each in (*traffic, *shared) for some in (*each.areas, (each.most,)) for dim in some]
-    used = {atom for dim in (job.operations, job.pieces, *touched) for atom in types.atoms(dim)}
+    used = set(types.atoms(job.operations, job.pieces, *touched))
     found: dict[tuple[object, ...], Run] = {}
     for at, runs in samples:
         known = {atom: dim for atom, dim in at.items() if atom in used}

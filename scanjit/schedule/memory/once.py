@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from scanjit import types
 from scanjit.schedule.nests import Buffer, Job, Program, RootsOfUnity, Statement
-from scanjit.types import Atom, Dimension
 
 Uses = Mapping[Buffer, Sequence[tuple[Statement, bool]]]
 """For each buffer, the statements of a program that touch it, in order, and whether they write there."""
@@ -23,9 +22,9 @@ def find_once(program: Program) -> Program:
     """The program with its statements that run once (`Program.once`), and the buffers that they fill for other
     statements."""
     uses = _uses(program.suite)
-    known = {atom for buffer in uses if _is_input(buffer) for atom in _atoms(buffer.shape)}
+    known = {atom for buffer in uses if _is_input(buffer) for atom in types.atoms(*buffer.shape)}
     jobs = [s for s in program.suite if isinstance(s, Job) and s.repeatable]
-    found = _staying((s for s in jobs if known.issuperset(_atoms(s.dims))), uses)
+    found = _staying((s for s in jobs if known.issuperset(types.atoms(*s.dims))), uses)
     # Roots alone: otherwise weights would be packed again for each new length.
     found = found or _staying(filter(_of_length, jobs), uses)
     made = dict.fromkeys(buffer for statement in found for buffer, writes in _touched(statement) if writes)
@@ -60,11 +59,7 @@ def _stays(statement: Job, found: Collection[Statement], uses: Uses) -> bool:
 def _of_length(statement: Statement) -> bool:
     """Whether it computes roots of unity for a length that is known before a call runs."""
     roots = isinstance(statement, RootsOfUnity)
-    return roots and all(atom.kind not in ("value", "counter") for atom in _atoms(statement.dims))
-
-
-def _atoms(dims: Iterable[Dimension]) -> set[Atom]:
-    return {atom for dim in dims for atom in types.atoms(dim)}
+    return roots and all(atom.kind not in ("value", "counter") for atom in types.atoms(*statement.dims))
 
 
 def _is_input(buffer: Buffer) -> bool:

@@ -7,7 +7,7 @@ blocks, which write other rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from scanjit import types
@@ -15,7 +15,7 @@ from scanjit.schedule.nests.branches import If
 from scanjit.schedule.nests.buffers import Buffer, row_major
 from scanjit.schedule.nests.extents import bound, extents, factor_of, ranges
 from scanjit.schedule.nests.nest import Nest
-from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.statement import Statement, with_outer
 from scanjit.schedule.nests.steps import Blocks
 from scanjit.schedule.nests.values import Load
 from scanjit.types import Atom, Dimension
@@ -48,7 +48,7 @@ def _is_ahead(first: Blocks, second: Blocks, buffer: Buffer) -> bool:
     written, read = spans(first, buffer), spans(second, buffer)
     if written is None or read is None or not buffer.shape:
         return False
-    counters = dict(zip(_atoms(second), (first.first, first.count), strict=True))
+    counters = dict(zip(types.atoms(second.first, second.count), (first.first, first.count), strict=True))
     read = [_renamed(span, counters) for span in read]
     pairs = [(span, other) for span in written if span.writes for other in read]
     return any(all(way(first, buffer, *pair) for pair in pairs) for way in (_behind, _in_front))
@@ -60,13 +60,13 @@ def _behind(first: Blocks, buffer: Buffer, written: Touched, read: Touched) -> b
     If what is read moves by one row from step to step, and does not leave the buffer in the last step, the end of its
     last row is known, even if the sizes in the row are not.
     """
-    begin, count = _atoms(first)
-    if written.low is None or not _moves_forth(written.low, begin) or count in _in(written.low):
+    begin, count = types.atoms(first.first, first.count)
+    if written.low is None or not _moves_forth(written.low, begin, count):
         return False
     later = types.substitute(written.low, {begin: first.first + first.count})
     row, ends = row_major(buffer.shape)[0], [] if read.high is None else [read.high]
     done = first.first + first.count
-    if read.high is not None and read.always and _in(read.high - row * done).isdisjoint((begin, count)):
+    if read.high is not None and read.always and {begin, count}.isdisjoint(types.atoms(read.high - row * done)):
         ends.append(row * (done + buffer.shape[0] - first.total) - 1)
     return any(types.not_negative(later - 1 - end) for end in ends)
 
@@ -74,31 +74,20 @@ def _behind(first: Blocks, buffer: Buffer, written: Touched, read: Touched) -> b
 def _in_front(first: Blocks, buffer: Buffer, written: Touched, read: Touched) -> bool:
     """Whether later blocks write only in front of everything that is read in this block. Here the rows go down; what is
     written does not leave the buffer in the first step."""
-    begin, count = _atoms(first)
-    if written.high is None or read.low is None or not _moves_forth(-written.high, begin) or count in _in(written.high):
+    begin, count = types.atoms(first.first, first.count)
+    if written.high is None or read.low is None or not _moves_forth(-written.high, begin, count):
         return False
     row, ends = row_major(buffer.shape)[0], [written.high]
-    if written.always and begin not in _in(written.high + row * first.first):
+    if written.always and begin not in types.atoms(written.high + row * first.first):
         ends.append(row * (buffer.shape[0] - first.first) - 1)
     later = [types.substitute(end, {begin: first.first + first.count}) for end in ends]
     return any(types.not_negative(read.low - 1 - end) for end in later)
 
 
-def _moves_forth(dim: Dimension, begin: Atom) -> bool:
+def _moves_forth(dim: Dimension, begin: Atom, count: Atom) -> bool:
+    """Whether a place moves forth from block to block, however many steps these have."""
     factor = factor_of(dim, begin)
-    return factor is not None and types.not_negative(factor)
-
-
-def _in(dim: Dimension) -> set[Atom]:
-    return set(types.atoms(dim))
-
-
-def _atoms(blocks: Blocks) -> tuple[Atom, Atom]:
-    """The atoms of the first step of a block and of the number of its steps."""
-    first, count = types.as_atom(blocks.first), types.as_atom(blocks.count)
-    assert first is not None
-    assert count is not None
-    return first, count
+    return factor is not None and types.not_negative(factor) and count not in types.atoms(dim)
 
 
 def _renamed(span: Touched, counters: dict[Atom, Dimension]) -> Touched:
@@ -110,7 +99,7 @@ def spans(blocks: Blocks, buffer: Buffer) -> list[Touched] | None:
     """What a block touches of a buffer, in terms of its first step and the number of its steps. None if some access is
     not known."""
     found: list[Touched] = []
-    for statement, around in _inside(blocks.suite):
+    for statement, around in with_outer(blocks.suite):
         own = [extent for extent in extents(statement) if extent.buffer is buffer]
         if len(own) < sum(other is buffer for other, _, _ in statement.refs()):
             return None
@@ -128,12 +117,3 @@ def spans(blocks: Blocks, buffer: Buffer) -> list[Touched] | None:
 def _is_conditional(statement: Statement, buffer: Buffer) -> bool:
     loads = (value for value in statement.values if isinstance(value, Load)) if isinstance(statement, Nest) else ()
     return any(load.access.buffer is buffer and load.when != 1 for load in loads)
-
-
-def _inside(
-    suite: Sequence[Statement], around: tuple[Statement, ...] = ()
-) -> Iterator[tuple[Statement, tuple[Statement, ...]]]:
-    """Every statement in a suite, with the statements around it, the innermost first."""
-    for statement in suite:
-        yield statement, around
-        yield from _inside(statement.inner, (statement, *around))

@@ -18,7 +18,7 @@ from scanjit import errors, types
 from scanjit.records import record
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
-from scanjit.schedule.nests.nest import Nest
+from scanjit.schedule.nests.nest import nests_of
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.nests.statement import Statement
 from scanjit.schedule.nests.steps import TimeLoop
@@ -74,7 +74,7 @@ class Likeness:
         self._atoms: dict[Atom, int] = {}
         self._numbers: dict[object, tuple[int]] = {}
         self._parts: list[object] = []
-        every = [nest for statement in statements for nest in statement.every() if isinstance(nest, Nest)]
+        every = nests_of(statements)
         steps = [root for nest in every if nest.lanewise is not None for root in nest.lanewise.roots]
         roots = [root for nest in every for root in nest.roots]
         for value in walk_values([*roots, *steps]):  # operands first: none is described inside another value

@@ -13,7 +13,7 @@ from scanjit.records import record
 from scanjit.schedule.nests.buffers import Buffer, Rebase
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.plan import Plan
-from scanjit.schedule.nests.statement import Job, Reference, Traffic
+from scanjit.schedule.nests.statement import Job, Reference, Statement, Traffic, every_in
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import (
     Access,
@@ -331,3 +331,8 @@ class Nest(Job):
         if tile.rest and tile.rows is not None:
             return pieces * types.maximum(-(-tile.rows.size // tile.row_block), 1)
         return types.maximum(pieces, 1)
+
+
+def nests_of(suite: Iterable[Statement]) -> list[Nest]:
+    """The nests of statements, in order."""
+    return [statement for statement in every_in(suite) if isinstance(statement, Nest)]

@@ -102,6 +102,11 @@ class Statement(ABC, metaclass=records.Quick):
         for statement in self.inner:
             yield from statement.every()
 
+    @property
+    def written_buffers(self) -> set[Buffer]:
+        """The buffers that it or a statement in it writes."""
+        return {buffer for buffer, _, writes in self.all_refs() if writes}
+
     def all_refs(self) -> Iterator[Reference]:
         """Every place that it and the statements in it touch."""
         for statement in self.every():
@@ -146,10 +151,23 @@ def _rebased(part: object, place: Rebase) -> object:
     return part.rebased(place) if isinstance(part, Ref | Plan | Statement) else part
 
 
+def every_in(suite: Iterable[Statement]) -> Iterator[Statement]:
+    """All statements of a suite, however deep, in order."""
+    return (inside for statement in suite for inside in statement.every())
+
+
 def jobs_of(suite: Iterable[Statement]) -> Iterator[Job]:
     """The jobs of statements, in order."""
+    return (statement for statement in every_in(suite) if isinstance(statement, Job))
+
+
+def with_outer(
+    suite: Iterable[Statement], around: tuple[Statement, ...] = ()
+) -> Iterator[tuple[Statement, tuple[Statement, ...]]]:
+    """All statements of a suite, each with the statements around it, the innermost first."""
     for statement in suite:
-        yield from (other for other in statement.every() if isinstance(other, Job))
+        yield statement, around
+        yield from with_outer(statement.inner, (statement, *around))
 
 
 def at(dim: Dimension, value: Dimension) -> dict[Atom, Dimension]:

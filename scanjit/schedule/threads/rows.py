@@ -31,6 +31,7 @@ from scanjit.schedule.nests import (
     Search,
     Statement,
     TimeLoop,
+    every_in,
     reductions_in,
 )
 from scanjit.types import Atom, Dimension
@@ -45,7 +46,7 @@ def own_rows(program: Program) -> Program:
     names its loop over these rows (`Tile.own`)."""
     made: dict[Statement, Statement] = {}  # a statement may stand in a program twice
     uses = _uses(program.suite)
-    for statement in (inside for outer in program.suite for inside in outer.every()):
+    for statement in every_in(program.suite):
         if isinstance(statement, Blocks) and statement.own_rows is not None:
             made[statement] = _with_private(statement, uses)
     return program.with_suite(_Writer(program.once, made, uses).suite(program.suite))
@@ -87,8 +88,7 @@ def _used_only_in(statement: Statement, uses: Counter[Buffer]) -> tuple[Buffer, 
 
 def with_rows(suite: Sequence[Statement]) -> list[RowsApart | Blocks]:
     """The statements, and the blocks, of which threads may compute their own rows."""
-    every = (inside for statement in suite for inside in statement.every())
-    return [each for each in every if isinstance(each, RowsApart | Blocks) and each.own_rows is not None]
+    return [each for each in every_in(suite) if isinstance(each, RowsApart | Blocks) and each.own_rows is not None]
 
 
 class _Writer:
@@ -101,7 +101,7 @@ class _Writer:
     def marked(self, statement: Statement, counters: frozenset[Atom] = frozenset()) -> Statement:
         """A statement in loops with these counters."""
         if statement not in self.made:
-            counters = counters.union(*map(types.atoms, statement.counters))
+            counters = counters.union(types.atoms(*statement.counters))
             inner = [self._suite(suite, counters, isinstance(statement, Blocks)) for suite in statement.suites]
             self.made[statement] = statement.with_suites(*inner)
         return self.made[statement]
@@ -119,7 +119,7 @@ class _Writer:
             last = found[-1] if found and with_nests else None
             apart: RowsApart | None = None
             if isinstance(statement, TimeLoop):
-                apart = _apart([statement], counters.union(*map(types.atoms, statement.counters)), None)
+                apart = _apart([statement], counters.union(types.atoms(*statement.counters)), None)
                 while apart is not None and with_nests and found and self._may_go_along(found[-1]):
                     more = _apart([found[-1], *apart.suite], counters, apart.own_rows.size)
                     if more is None:
@@ -151,7 +151,7 @@ def _apart(suite: Sequence[Statement], counters: frozenset[Atom], size: Dimensio
     nests = [*steps, *(nest for nest in around if isinstance(nest, Nest))]
     if len(steps) < len(loop.suite) or loop.stop is not None or not all(map(_is_plain, nests)):
         return None
-    written = {store.access.buffer for nest in nests for store in (*nest.stores, *nest.finals)}
+    written = set[Buffer]().union(*(nest.written_buffers for nest in nests))
     for rows in _sizes(steps) if size is None else [size]:
         if not counters.isdisjoint(types.atoms(rows)):
             continue

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from scanjit.schedule.cost import rates
-from scanjit.schedule.nests import Nest, NestLoop, Program, Tile, TimeLoop
+from scanjit.schedule.nests import Nest, NestLoop, Program, Tile, TimeLoop, every_in, nests_of
 from scanjit.schedule.tiles import shapes
 from scanjit.schedule.tiles.products import reductions_of
 from scanjit.target import Target
@@ -106,10 +106,8 @@ SUMS_OF_ONE_ROW = 4
 def find_variants(program: Program) -> Program:
     """The program with a variant for one row of each nest that pays for it (`Program.single`), and with the nests that
     are computed a piece at a time (`Program.pieces`)."""
-    every = [statement for top in program.suite for statement in top.every()]
-    steps = {inner for loop in every if isinstance(loop, TimeLoop) for inner in loop.every()}
-    nests = [statement for statement in every if isinstance(statement, Nest)]
-    found = {nest: _for_one_row(nest, nest in steps, program.target) for nest in nests}
+    steps = set(every_in(loop for loop in every_in(program.suite) if isinstance(loop, TimeLoop)))
+    found = {nest: _for_one_row(nest, nest in steps, program.target) for nest in nests_of(program.suite)}
     single = {nest: one for nest, one in found.items() if one is not None}
     pieces = tuple(nest for nest in program.suite if isinstance(nest, Nest) and nest not in single and in_pieces(nest))
     return replace(program, single=single, pieces=pieces)

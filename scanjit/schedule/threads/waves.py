@@ -14,7 +14,7 @@ from scanjit.schedule.cost import rates
 from scanjit.schedule.cost.statements import Price, costs
 from scanjit.schedule.threads.teams import Assignment, Team, Turns, Way, teams_for
 from scanjit.schedule.threads.times import Work
-from scanjit.types import Dimension, Numbers, as_atom
+from scanjit.types import Dimension, Numbers, atoms
 
 SHORTEST = 4
 """A block has at least this many steps, if the loop has: the register tiles of products have several rows."""
@@ -39,8 +39,7 @@ class WaveCosts:
         self, branches: Sequence[Sequence[Price]], number: Numbers, near_bytes: int, sizes: Sequence[int]
     ) -> list[Work]:
         """The works of loops with these prices, each in blocks of another size."""
-        atom = as_atom(self.chosen)
-        assert atom is not None
+        (atom,) = atoms(self.chosen)
         numbers = {size: Numbers({**number.sizes, atom: size}) for size in sizes}
         pairs = zip(branches, (numbers[size] for size in sizes), strict=True)
         return [Work(costs(branch, inside), inside, near_bytes) for branch, inside in pairs]

@@ -23,7 +23,7 @@ def across(nest: Nest) -> list[Access]:
         return []
     loads = [value.access for value in nest.values if isinstance(value, Load) and value.when == 1 and not value.widens]
     stores = [store.access for store in nest.stores if not store.indices and not store.add]
-    written = {store.access.buffer for store in (*nest.stores, *nest.finals)}
+    written = nest.written_buffers
     read = {access.buffer for value in nest.values for access in value.accesses}
     found = [access for access in loads if access.buffer not in written]
     found += [access for access in stores if access.buffer not in read]

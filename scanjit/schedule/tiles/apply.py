@@ -77,12 +77,11 @@ def _is_brief(loop: TimeLoop) -> bool:
 
 def _kept_in(loop: TimeLoop) -> Kept:
     """Tells of the operands of a step whether they are the same in all steps."""
-    written = {buffer for buffer, _, writes in loop.all_refs() if writes}
-    counters = {atom for dim in loop.counters for atom in types.atoms(dim)}
+    written, counters = loop.written_buffers, set(types.atoms(*loop.counters))
 
     def kept(access: Access) -> bool:
         dims = (access.offset, *access.strides.values())
-        return access.buffer not in written and counters.isdisjoint(atom for dim in dims for atom in types.atoms(dim))
+        return access.buffer not in written and counters.isdisjoint(types.atoms(*dims))
 
     return kept
 

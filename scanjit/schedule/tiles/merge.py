@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace as changed
 
 from scanjit.schedule.nests import Access, Nest, NestLoop, Position, reductions_in
@@ -29,7 +29,14 @@ def merge_loops(nest: Nest) -> Nest:
         names |= {loop: one for loop, new in names.items() if new in pairs[0]} | {outer: one, inner: one}
         groups = [tuple(one if loop is inner else loop for loop in group if loop is not outer) for group in groups]
         strides = [_merged(steps, outer, inner, one) for steps in strides]
-    return _renamed(nest, names, fastest.values(), groups[0]) if names else nest
+
+    def access(old: Access) -> Access:
+        if names.keys().isdisjoint(old.strides):
+            return old
+        kept = {loop: stride for loop, stride in old.strides.items() if loop not in names or loop in fastest.values()}
+        return changed(old, strides={names.get(loop) or loop: stride for loop, stride in kept.items()})
+
+    return nest.rebuilt(access, lambda loop: names.get(loop) or loop, groups[0]) if names else nest
 
 
 def _groups(nest: Nest) -> list[tuple[NestLoop, ...]]:
@@ -56,24 +63,3 @@ def _pairs(groups: Sequence[tuple[NestLoop, ...]], strides: Sequence[Strides]) -
 def _merged(strides: Strides, outer: NestLoop, inner: NestLoop, one: NestLoop) -> Strides:
     """Strides in which `one` stands for two loops: it has the stride of the inner one."""
     return {one if loop is inner else loop: stride for loop, stride in strides.items() if loop is not outer}
-
-
-def _renamed(
-    nest: Nest,
-    names: Mapping[NestLoop, NestLoop | None],
-    fastest: Collection[NestLoop],
-    space: Sequence[NestLoop],
-) -> Nest:
-    """The nest with other loops. `names` maps a loop to a new one, or to None to drop it. A new loop has the stride of
-    the one loop in it that is among `fastest`."""
-
-    def access(old: Access) -> Access:
-        if names.keys().isdisjoint(old.strides):
-            return old
-        kept = {loop: stride for loop, stride in old.strides.items() if loop not in names or loop in fastest}
-        return changed(old, strides={names.get(loop) or loop: stride for loop, stride in kept.items()})
-
-    def loops(loop: NestLoop) -> NestLoop:
-        return names.get(loop) or loop
-
-    return nest.rebuilt(access, loops, space)

@@ -44,10 +44,7 @@ class _Open:
             return False
         if isinstance(self.around, Blocks) and types.not_negative(1 - self.around.total) and not pack.target.fixed:
             return False
-        counted = {atom for dim in self.around.counters for atom in types.atoms(dim)}
-        return counted.isdisjoint(
-            atom for source in pack.sources for dim in (source.offset, *source.shape) for atom in types.atoms(dim)
-        )
+        return set(types.atoms(*self.around.counters)).isdisjoint(types.atoms(*pack.dims))
 
 
 class _Writer:
@@ -60,7 +57,7 @@ class _Writer:
 
     def suite(self, statements: Sequence[Statement], around: Statement | None) -> list[Statement]:
         """The statements of a suite with their packs, without those packs that stand further outside."""
-        written = set() if around is None else {buffer for buffer, _, writes in around.all_refs() if writes}
+        written = set() if around is None else around.written_buffers
         self.open.append(_Open(around, written, around is not None and not isinstance(around, Blocks)))
         for statement in statements:
             made = (
@@ -106,7 +103,7 @@ def with_room(shape: Sequence[Dimension], around: Sequence[Statement | None]) ->
     """A shape for the longest block of the blocks around, the outermost first. A size may grow or fall with the place
     where a block begins: the last block of a loop may have no steps."""
     for blocks in reversed(around):
-        moves = {atom for size in shape for atom in types.atoms(size)}
+        moves = set(types.atoms(*shape))
         if isinstance(blocks, Blocks) and not moves.isdisjoint(map(types.as_atom, (blocks.count, blocks.first))):
             longest = types.minimum(blocks.size, blocks.total)
             for dim, most in ((blocks.count, longest), (blocks.first, blocks.total)):
@@ -123,7 +120,7 @@ def pack_operands(nest: Nest, place: Callable[[Pack, Product], Pack | None]) -> 
     if nest.tile is None or nest.tile.horizontal or not nest.space or nest.few == "squares":
         return nest
     groups: dict[object, list[Product]] = {}
-    written = {store.access.buffer for store in (*nest.stores, *nest.finals)}
+    written = nest.written_buffers
     for reduction in reductions_of(nest):
         found = packable(reduction, nest.space[-1])
         if found is not None and found.right.access.buffer not in written:

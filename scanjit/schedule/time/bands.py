@@ -341,9 +341,9 @@ def _never_meeting(nests: Sequence[Nest], size: Dimension) -> tuple[dict[Nest, N
     """The nests whose points never meet, each with its loop over the points, and the distance of points in the buffers
     that they write. Nests whose points meet in a buffer that they write themselves are left out first, so that others
     may still read this buffer."""
-    nests = [nest for nest in nests if own_loop(nest, size, _written([nest]), {}) is not None]
+    nests = [nest for nest in nests if own_loop(nest, size, nest.written_buffers, {}) is not None]
     while True:
-        written = _written(nests)
+        written = set[Buffer]().union(*(nest.written_buffers for nest in nests))
         steps: dict[Buffer, Dimension] = {}
         found: dict[Nest, NestLoop] = {}
         for nest in nests:
@@ -353,10 +353,6 @@ def _never_meeting(nests: Sequence[Nest], size: Dimension) -> tuple[dict[Nest, N
         if len(found) == len(nests):
             return found, steps
         nests = list(found)
-
-
-def _written(nests: Sequence[Nest]) -> set[Buffer]:
-    return {store.access.buffer for nest in nests for store in (*nest.stores, *nest.finals)}
 
 
 def _shares(nest: Nest, points: NestLoop) -> bool:

@@ -47,8 +47,7 @@ def _after_begin(nest: Nest, buffer: Buffer) -> Iterator[Access]:
 
 def _offsets(scan: Statement, buffer: Buffer) -> Iterator[tuple[Dimension, Dimension]]:
     """The offset of each access of a loop over time to a buffer: at any step, and at row 0."""
-    row = types.as_atom(plan_of(scan).row)
-    assert row is not None
+    (row,) = types.atoms(plan_of(scan).row)
     for other, offset, _ in scan.all_refs():
         if other is buffer:
             yield offset, types.substitute(offset, {row: 0})

@@ -127,7 +127,7 @@ def _with_copies(lowering: Lowering, nest: Nest, needs: Sequence[Item]) -> Nest:
     *_, lane = nest.space or (NestLoop(1),)
     if isinstance(lane.size, int) and lane.size < SHORT_ROW:
         return nest
-    written = {store.access.buffer for store in (*nest.stores, *nest.finals)}
+    written = nest.written_buffers
     copies: dict[tuple[Buffer, Dimension, tuple[tuple[NestLoop, Dimension], ...]], Access] = {}
     stores: dict[tuple[NestLoop, ...], list[Store]] = {}
     values: dict[Value, Value] = {}

@@ -8,10 +8,10 @@ from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.verify.bounds import inside_buffers
 from scanjit.schedule.nests.verify.decided import forms_fit, lifetimes_cover_uses, once_is_enough
 from scanjit.schedule.nests.verify.memory import kinds_of_buffers, reads_follow_writes
+from scanjit.schedule.nests.verify.problem import Problem
 from scanjit.schedule.nests.verify.scope import counters_in_scope, loops_in_scope
 from scanjit.schedule.nests.verify.shapes import fields_fit, tiles_fit
 from scanjit.schedule.nests.verify.sharing import branches_apart, own_rows_apart, threads_apart
-from scanjit.schedule.nests.verify.walk import Problem
 
 VERIFY = os.environ.get("SCANJIT_VERIFY", "0") not in ("", "0")
 """Whether every program is verified. The tests switch it on."""

@@ -11,9 +11,9 @@ from scanjit import types
 from scanjit.schedule.nests.extents import Axes, Extent, Ranges, bound, ends, extents, ranges
 from scanjit.schedule.nests.nest import Nest
 from scanjit.schedule.nests.program import Program
-from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.statement import Statement, with_outer
 from scanjit.schedule.nests.steps import Blocks, TimeLoop
-from scanjit.schedule.nests.verify.walk import Problem, with_outer
+from scanjit.schedule.nests.verify.problem import Problem
 from scanjit.types import Dimension
 
 REMEMBERED = 4096
@@ -24,7 +24,7 @@ def inside_buffers(program: Program) -> Iterator[Problem]:
     """No access reaches in front of its buffer or behind it."""
     for statement, outer in with_outer(program.suite):
         if not any(_never_runs(loop) for loop in outer):
-            counted = tuple(map(ranges, reversed(outer)))
+            counted = tuple(map(ranges, outer))
             for buffer, offset, axes, _ in _certain(statement):
                 for text in _outside(offset, axes, types.product(buffer.shape), counted):
                     yield statement, text.format(repr(buffer.name))

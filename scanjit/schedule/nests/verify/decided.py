@@ -5,10 +5,11 @@ from collections.abc import Generator, Iterator, Mapping, Sequence, Set as Abstr
 from scanjit.schedule.nests.branches import Beside
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.lifetime import Lifetime
+from scanjit.schedule.nests.nest import nests_of
 from scanjit.schedule.nests.program import Program
-from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.statement import Statement, every_in
 from scanjit.schedule.nests.verify.memory import read_before_written
-from scanjit.schedule.nests.verify.walk import Problem, nests, with_outer
+from scanjit.schedule.nests.verify.problem import Problem
 from scanjit.types import Dimension
 
 Within = tuple[tuple[Dimension, int], ...]
@@ -38,7 +39,7 @@ def once_is_enough(program: Program) -> Iterator[Problem]:
 
 def forms_fit(program: Program) -> Iterator[Problem]:
     """The variant of a nest for one row stores the same. Threads share a loop of each nest in pieces."""
-    known = set(nests(program))
+    known = set(nests_of(program.suite))
     for nest, one in program.single.items():
         if nest not in known or one.tile is None or one.tile.row_block != 1 or one.stores is not nest.stores:
             yield one, "it is no variant for one row of a nest of the program"
@@ -58,7 +59,7 @@ def lifetimes_cover_uses(program: Program) -> Iterator[Problem]:
     if not program.lifetimes:
         return
     lives = {life.buffer: life for life in program.lifetimes}
-    read = {buffer for statement, _ in with_outer(program.suite) for buffer in _read_for_others(statement)}
+    read = {buffer for statement in every_in(program.suite) for buffer in _read_for_others(statement)}
     moment = yield from _uncovered(program.suite, lives, read, 0, ())
     for buffer, life in zip(program.lasting, program.lifetimes, strict=False):
         if buffer is not life.buffer or life.first >= 0 or life.last < moment:

@@ -5,18 +5,18 @@ from collections.abc import Iterator, Sequence, Set as AbstractSet
 from scanjit import types
 from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer
-from scanjit.schedule.nests.nest import Nest
+from scanjit.schedule.nests.nest import Nest, nests_of
 from scanjit.schedule.nests.program import Program
-from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.statement import Statement, every_in
 from scanjit.schedule.nests.values import Load
-from scanjit.schedule.nests.verify.walk import Problem, with_outer
+from scanjit.schedule.nests.verify.problem import Problem
 
 KINDS = ("input", "output", "constant", "temporary")
 
 
 def kinds_of_buffers(program: Program) -> Iterator[Problem]:
     """Inputs and constants are only read; a constant has data; results lie in outputs; inputs are the program's."""
-    for statement, _ in with_outer(program.suite):
+    for statement in every_in(program.suite):
         for buffer, _, written in statement.refs():
             if buffer.kind not in KINDS:
                 yield statement, f"buffer {buffer.name!r} is of no kind: {buffer.kind!r}"
@@ -48,11 +48,10 @@ def _certainly_some(shape: Sequence[object]) -> bool:
 def read_before_written(loop: Statement) -> set[Buffer]:
     """The memory that a turn of a loop reads before it writes it: it holds something from before the loop, or from
     earlier turns. The buffer of a sum over time is among it: every turn but the first loads the sum."""
-    counted = {atom for dim in loop.counters for atom in types.atoms(dim)}
+    counted = set(types.atoms(*loop.counters))
     begun = {
         value.access.buffer
-        for nest in loop.every()
-        if isinstance(nest, Nest)
+        for nest in nests_of([loop])
         for value in nest.values
         if isinstance(value, Load) and not counted.isdisjoint(types.atoms(value.when))
     }

@@ -4,17 +4,18 @@ from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 
 from scanjit import types
 from scanjit.schedule.nests.loops import NestLoop
+from scanjit.schedule.nests.nest import nests_of
 from scanjit.schedule.nests.program import Program
-from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.statement import Statement, every_in
 from scanjit.schedule.nests.steps import TimeLoop
 from scanjit.schedule.nests.values import Reduce, Value
-from scanjit.schedule.nests.verify.walk import Problem, nests, with_outer
+from scanjit.schedule.nests.verify.problem import Problem
 from scanjit.types import Atom, Dimension
 
 
 def loops_in_scope(program: Program) -> Iterator[Problem]:
     """A value uses only the loops of its nest and those of the reductions around it; a store only those of its nest."""
-    for nest in nests(program):
+    for nest in nests_of(program.suite):
         known = _with_parts(nest.loops)
         for store in (*nest.stores, *nest.finals):
             if not known.issuperset(store.access.strides):
@@ -47,7 +48,7 @@ def _needed(values: Sequence[Value]) -> dict[Value, AbstractSet[NestLoop]]:
 def counters_in_scope(program: Program) -> Iterator[Problem]:
     """A statement depends on a counter only inside the loop that counts it, and on the number of steps that ran also
     after the loop. The size of a buffer never changes while the program runs."""
-    every = [statement for statement, _ in with_outer(program.suite)]
+    every = list(every_in(program.suite))
     ran = _counters(statement.ran for statement in every if isinstance(statement, TimeLoop))
     yield from _outside(program.suite, set())
     for statement in every:

@@ -9,17 +9,17 @@ from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.nest import Nest, rereads
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
-from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.statement import Statement, every_in, with_outer
 from scanjit.schedule.nests.steps import Blocks, RowsApart, TimeLoop
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import Reduce
-from scanjit.schedule.nests.verify.walk import Problem, with_outer
+from scanjit.schedule.nests.verify.problem import Problem
 
 
 def fields_fit(program: Program) -> Iterator[Problem]:
     """Counters are sizes of their own; a loop stops early only if it counts its steps; registers have updates; panels
     have room for what is packed."""
-    for statement, _ in with_outer(program.suite):
+    for statement in every_in(program.suite):
         own = statement.counters[:2] if isinstance(statement, TimeLoop | Blocks) else ()
         checks = {"a counter is no size of its own": all(types.as_atom(dim) is not None for dim in own)}
         if isinstance(statement, TimeLoop):

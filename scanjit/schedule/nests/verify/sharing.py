@@ -7,13 +7,13 @@ from scanjit.schedule.nests.branches import Beside
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.follows import follows
 from scanjit.schedule.nests.loops import NestLoop
-from scanjit.schedule.nests.nest import Nest
+from scanjit.schedule.nests.nest import nests_of
 from scanjit.schedule.nests.program import Program
-from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.statement import Statement, every_in
 from scanjit.schedule.nests.steps import Blocks, RowsApart
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import Access
-from scanjit.schedule.nests.verify.walk import Problem, nests, with_outer
+from scanjit.schedule.nests.verify.problem import Problem
 from scanjit.types import Dimension
 
 
@@ -21,7 +21,7 @@ def threads_apart(program: Program) -> Iterator[Problem]:
     """If threads share a loop of a nest, every store moves with that loop. A load that begins at the same place as a
     store moves in the same steps: the same thread reads and writes there. A load in a loop of no steps does not count.
     A nest is not shared if two of its points may write the same computed place."""
-    for nest in nests(program):
+    for nest in nests_of(program.suite):
         split = None if nest.tile is None else nest.tile.split
         if split is None or any(loop.size == 0 for loop in nest.space):
             continue
@@ -57,7 +57,7 @@ def own_rows_apart(program: Program) -> Iterator[Problem]:
     """In a loop whose threads keep rows, a buffer that the loop writes is touched row by row, and its rows are equally
     far apart in all nests: each thread touches only its own rows. In blocks that threads keep, each block writes places
     of its own, or buffers of which every thread has a copy."""
-    for statement, _ in with_outer(program.suite):
+    for statement in every_in(program.suite):
         if isinstance(statement, Blocks) and statement.own_rows is not None and statement.private:
             for buffer, offset, writes in statement.all_refs():
                 moves = not set(types.atoms(statement.first)).isdisjoint(types.atoms(offset))
@@ -69,7 +69,7 @@ def own_rows_apart(program: Program) -> Iterator[Problem]:
 
 def _meeting(apart: RowsApart) -> Iterator[Problem]:
     rows = apart.own_rows.size
-    inner = [statement for statement in apart.every() if isinstance(statement, Nest)]
+    inner = nests_of([apart])
     written = {access.buffer for nest in inner for access, writes in nest.accesses() if writes}
     steps: dict[Buffer, Dimension] = {}
     for nest in inner:
@@ -112,7 +112,7 @@ def _leaves_row(access: Access, own: NestLoop, step: Dimension, rows: Dimension)
 def branches_apart(program: Program) -> Iterator[Problem]:
     """If loops stand side by side, none touches memory that another one writes, unless it follows that one: it is at
     least one block behind, and reads nothing that later blocks write."""
-    for statement, _ in with_outer(program.suite):
+    for statement in every_in(program.suite):
         if isinstance(statement, Beside):
             yield from _conflicts(statement, statement.branches)
 
@@ -132,7 +132,7 @@ def _is_behind(beside: Beside, second: int, first: int, buffer: Buffer) -> bool:
     if wave is None or wave.delays[second] <= wave.delays[first]:
         return False
     if buffer in wave.slots:
-        turn = {*types.atoms(wave.number)}
+        turn = set(types.atoms(wave.number))
         places = [dim for branch in (behind, ahead) for other, dim, _ in branch.all_refs() if other is buffer]
         moves = all(not turn.isdisjoint(types.atoms(dim)) for dim in places)
         return moves and wave.delays[second] - wave.delays[first] < wave.slots[buffer]

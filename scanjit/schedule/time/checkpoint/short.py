@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule.nests import Buffer, Nest, NestLoop, Statement, jobs_of
+from scanjit.schedule.nests import Buffer, Nest, NestLoop, Statement, nests_of
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Refusal, Window
 from scanjit.schedule.time.checkpoint.saved import begins_or_ends
 from scanjit.schedule.time.flow import plan_of
@@ -85,8 +85,7 @@ def _is_rowwise(candidate: Candidate, statement: Statement, buffer: Buffer) -> b
 
 def _nests(candidate: Candidate, statement: Statement) -> list[Nest]:
     """The nests of a statement, also those inside a loop over time."""
-    jobs = jobs_of([candidate.flow.nests.get(statement, statement)])
-    return [job for job in jobs if isinstance(job, Nest)]
+    return nests_of([candidate.flow.nests.get(statement, statement)])
 
 
 def _in_one_row(candidate: Candidate, statement: Statement, buffer: Buffer) -> bool:
