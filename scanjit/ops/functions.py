@@ -11,7 +11,19 @@ import numpy as np
 from scanjit import errors
 from scanjit.ir import COMPLEX, Node
 from scanjit.ops import special
-from scanjit.ops.elementwise import ABS, CLIP, EQUAL, MUL, ROUND, SIGN, SQRT, where
+from scanjit.ops.elementwise import (
+    ABS,
+    CLIP,
+    EQUAL,
+    ISINF,
+    ISNAN,
+    MUL,
+    ROUND,
+    SIGN,
+    SQRT,
+    STOP_GRADIENT,
+    where,
+)
 from scanjit.ops.parts import is_complex, joined, parts
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.stretch import constant_value, full, zeros_like
@@ -90,29 +102,40 @@ def power(x: TensorLike, exponent: TensorLike) -> Node:
 
 # ---- functions of complex numbers ------------------------------------------------------------------------------------
 # W. Kahan, "Branch cuts for complex elementary functions" (1987): no formula below takes the difference of two numbers
-# that are nearly equal.
+# that are nearly equal. Limits where a part is infinite are those of C's standard, Annex G.
+
+
+def _unless_nan(value: Node, limit: Node) -> Node:
+    """A value; a limit where the formula of the value gives NaN."""
+    return where(ISNAN(value), STOP_GRADIENT(limit), value)
 
 
 def _complex_arcsin(z: Node) -> Node:
     (a, b), (c, d) = SQRT(1 - z).args, SQRT(1 + z).args
-    return COMPLEX(ARCTAN2(z.args[0], a * c - b * d), ARCSINH(a * d - b * c))
+    return COMPLEX(ARCTAN2(z.args[0], _unless_nan(a * c - b * d, ABS(z.args[1]))), ARCSINH(a * d - b * c))
 
 
 def _complex_arccos(z: Node) -> Node:
     (a, b), (c, d) = SQRT(1 - z).args, SQRT(1 + z).args
-    return COMPLEX(2 * ARCTAN2(a, c), ARCSINH(c * b - d * a))
+    x, y = z.args
+    angle = where(ISINF(y), STOP_GRADIENT(ARCTAN2(ABS(y), x)), 2 * ARCTAN2(a, c))
+    return COMPLEX(angle, ARCSINH(c * b - d * a))
 
 
 def _complex_arccosh(z: Node) -> Node:
     (a, b), (c, d) = SQRT(z - 1).args, SQRT(z + 1).args
-    return COMPLEX(ARCSINH(a * c + b * d), 2 * ARCTAN2(b, c))
+    x, y = z.args
+    angle = where(ISINF(y), STOP_GRADIENT(ARCTAN2(y, x)), 2 * ARCTAN2(b, c))
+    return COMPLEX(ARCSINH(a * c + b * d), angle)
 
 
 def _complex_arctanh(z: Node) -> Node:
     x, y = z.args
     size = where(x < 0, -x, x)
     real = 0.25 * LOG1P(4 * size / ((1 - size) * (1 - size) + y * y))
-    return COMPLEX(where(x < 0, -real, real), 0.5 * ARCTAN2(2 * y, (1 - size) * (1 + size) - y * y))
+    real = _unless_nan(real, where(ISINF(x) | ISINF(y), 0, real))
+    angle = 0.5 * ARCTAN2(2 * y, (1 - size) * (1 + size) - y * y)
+    return COMPLEX(where(x < 0, -real, real), where(ISINF(y), SIGN(y) * (math.pi / 2), angle))
 
 
 def _turned(function: OpFunction[Node]) -> OpFunction[Node]:
@@ -125,17 +148,43 @@ def _turned(function: OpFunction[Node]) -> OpFunction[Node]:
     return turned
 
 
+def _turned_by(z: Node, along: Node, across: Node) -> Node:
+    """`along * cos(y) + 1j * across * sin(y)` of functions `along` and `across` of x, where `z = x + 1j * y`. What is
+    exactly zero or infinite stays so where the angle y is not known."""
+    x, y = z.args
+    turn, exactly = SIN(y), 2 * x == x
+    real, imaginary = along * COS(y), across * turn
+    return COMPLEX(
+        _unless_nan(real, where(exactly & (2 * along == along), along, real)),
+        _unless_nan(imaginary, where(turn == 0, turn, where(exactly & (across == 0), across, imaginary))),
+    )
+
+
 def _complex_exp(z: Node) -> Node:
     real, imaginary = parts(z)
-    size, angle = 1 if real is None else EXP(real), z.args[1] if imaginary is None else imaginary
-    return joined(size * COS(angle), size * SIN(angle))
+    size = EXP(z.args[0])
+    if real is None:
+        return COMPLEX(COS(z.args[1]), SIN(z.args[1]))
+    return joined(size, None) if imaginary is None else _turned_by(z, size, size)
+
+
+def _complex_sinh(z: Node) -> Node:
+    return _turned_by(z, SINH(z.args[0]), COSH(z.args[0]))
+
+
+def _complex_cosh(z: Node) -> Node:
+    return _turned_by(z, COSH(z.args[0]), SINH(z.args[0]))
 
 
 def _complex_tanh(z: Node) -> Node:
     x, y = CLIP(*CLIP.prepare((z.args[0], -20.0, 20.0))), z.args[1]  # outside, `tanh` is 1, and squares overflow
     sinh, cos = SINH(x), COS(y)
     size = sinh * sinh + cos * cos
-    return COMPLEX(sinh * COSH(x) / size, SIN(y) * cos / size)
+    real, imaginary, far = sinh * COSH(x) / size, SIN(y) * cos / size, ISINF(z.args[0])
+    return COMPLEX(
+        _unless_nan(real, where(far | (x == 0), SIGN(x), real)),
+        _unless_nan(imaginary, where(far | (y == 0), 0, imaginary)),
+    )
 
 
 def _expm1_cos(x: Node, y: Node) -> Node:
@@ -152,17 +201,17 @@ _OF_COMPLEX: dict[str, OpFunction[Node]] = {
     "log2": lambda z: LOG(z) * (1 / math.log(2)),
     "log10": lambda z: LOG(z) * (1 / math.log(10)),
     "log1p": lambda z: COMPLEX(0.5 * LOG1P(z.args[0] * (2 + z.args[0]) + z.args[1] * z.args[1]), LOG(1 + z).args[1]),
-    "sin": lambda z: COMPLEX(SIN(z.args[0]) * COSH(z.args[1]), COS(z.args[0]) * SINH(z.args[1])),
-    "cos": lambda z: COMPLEX(COS(z.args[0]) * COSH(z.args[1]), -(SIN(z.args[0]) * SINH(z.args[1]))),
-    "tan": lambda z: -1j * TANH(1j * z),
+    "sin": _turned(_complex_sinh),
+    "cos": lambda z: _complex_cosh(COMPLEX(-z.args[1], z.args[0])),
+    "tan": _turned(_complex_tanh),
     "arcsin": _complex_arcsin,
     "arccos": _complex_arccos,
     "arctan": _turned(_complex_arctanh),
     "arcsinh": _turned(_complex_arcsin),
     "arccosh": _complex_arccosh,
     "arctanh": _complex_arctanh,
-    "sinh": lambda z: COMPLEX(SINH(z.args[0]) * COS(z.args[1]), COSH(z.args[0]) * SIN(z.args[1])),
-    "cosh": lambda z: COMPLEX(COSH(z.args[0]) * COS(z.args[1]), SINH(z.args[0]) * SIN(z.args[1])),
+    "sinh": _complex_sinh,
+    "cosh": _complex_cosh,
     "tanh": _complex_tanh,
     "sigmoid": lambda z: 1 / (1 + EXP(-z)),
 }

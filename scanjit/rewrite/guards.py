@@ -233,9 +233,13 @@ class _Body:
         if mask is not None and outside is not None:
             self.masks.setdefault(outside.node, (mask.node, tuple(a - 1 for a in outside.axes)))
 
+    def _is_carried(self, node: Node) -> bool:
+        """Whether a bool node of the step, or a view of one, depends on a carry."""
+        return not self.carried.isdisjoint(walk([node], self.carried))
+
     def _lifted(self, mask: Mask) -> Mask | None:
         """A mask of a value in a step as a mask of the values of all steps, with time as the first axis."""
-        if mask.node in self.carried:
+        if self._is_carried(mask.node):
             return None
         try:
             (whole,) = self.over_time([mask.node], {})
@@ -298,7 +302,7 @@ class _Body:
         """The bool node of a mask. One that a step computes from rows alone is a row of what is computed before the
         loop."""
         loop, bare = self.loop, _bare(mask)
-        if mask.node in self.carried or bare in {*loop.xs.values(), *loop.consts.values()}:
+        if self._is_carried(mask.node) or bare in {*loop.xs.values(), *loop.consts.values()}:
             return bare
         lifted = self._lifted(Mask(bare, tuple(range(bare.ndim))))
         if lifted is None or lifted.axes != tuple(range(bare.ndim + 1)):

@@ -50,6 +50,19 @@ def held(mask: Node, new: Node, old: Any) -> Node:
     return fn("where", view(mask, 0, None), new, old)
 
 
+def test_a_mask_of_state_and_row_with_an_axis_of_one() -> None:
+    """The guard is about a view of the mask. The view depends on the state as the mask does, and stays in the step."""
+    x, h, w = symbol("x", "T"), symbol("h", "B", H), symbol("w", H, H)
+
+    def step(row: Node, p: Node) -> Node:
+        keep = GREATER(view(total(p * row, 1), 0, None), 0 * view(row, None, None))
+        return fn("where", keep, mm(p, w), p)
+
+    hs = scan(step, [x], [h])
+    assert products(checked([hs])[0]) == ["rows"]
+    checked([hs, *grad(total(hs * hs), [h, w])])
+
+
 def test_every_product_of_a_masked_layer() -> None:
     (x, h, w, r), m = weights(), symbol("m", "T", "B", dtype="bool")
     hs = scan(lambda a, c, p: held(c, fn("tanh", mm(a, w) + mm(p, r)), p), [x, m], [h])
