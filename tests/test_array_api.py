@@ -279,6 +279,18 @@ def test_dtypes() -> None:
     assert XP.isdtype(x.dtype, "real floating")
 
 
+def test_what_the_namespace_says_of_itself() -> None:
+    """Its answers are those of NumPy, with the dtypes that are here."""
+    info, theirs = XP.__array_namespace_info__(), np.__array_namespace_info__()
+    assert info.capabilities().keys() == theirs.capabilities().keys()
+    assert info.default_device() in info.devices() == list(theirs.devices())
+    assert info.default_dtypes(device="cpu") == theirs.default_dtypes()
+    for kind in (None, "bool", "signed integer", ("real floating", "complex floating"), "numeric"):
+        assert info.dtypes(kind=kind) == {n: d for n, d in theirs.dtypes(kind=kind).items() if hasattr(XP, n)}
+    with pytest.raises(sj.ArgumentError, match="on one device"):
+        info.dtypes(device="cuda")
+
+
 def test_versions() -> None:
     x = sj.vector("x")
     assert x.__array_namespace__(api_version="2023.12") is XP

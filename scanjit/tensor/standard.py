@@ -89,11 +89,15 @@ def _anywhere(function: Callable[..., Node]) -> Callable[..., Node]:
 
     @functools.wraps(function)
     def found(*args: Any, device: str | None = None, copy: bool | None = None, **options: Any) -> Node:
-        if device not in (None, "cpu"):
-            raise errors.ArgumentError("scanjit computes on one device", got=repr(device), expected='None or "cpu"')
+        _check_device(device)
         return function(*args, **options)
 
     return found
+
+
+def _check_device(device: str | None) -> None:
+    if device not in (None, "cpu"):
+        raise errors.ArgumentError("scanjit computes on one device", got=repr(device), expected='None or "cpu"')
 
 
 def can_cast(from_: Any, to: DTypeLike, /) -> bool:
@@ -170,6 +174,34 @@ _VALUES: dict[str, Any] = {
 } | {"e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "pi": np.pi}
 
 
+class NamespaceInfo:
+    """What the namespace can do, as the standard asks for it. Shapes never depend on values."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """What is optional in the standard, and whether it is here."""
+        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
+
+    def default_device(self) -> str:
+        """The one device."""
+        return "cpu"
+
+    def devices(self) -> list[str]:
+        """All devices."""
+        return ["cpu"]
+
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
+        """The dtypes of what is made of Python numbers, and of indices, by kind."""
+        _check_device(device)
+        names = {"real floating": "float64", "complex floating": "complex128", "integral": "int64", "indexing": "int64"}
+        return {kind: np.dtype(name) for kind, name in names.items()}
+
+    def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
+        """The dtypes of some kinds (a name of the standard, or a tuple of them); by default all."""
+        _check_device(device)
+        every = {name: value for name, value in _VALUES.items() if isinstance(value, np.dtype)}
+        return {name: dtype for name, dtype in every.items() if kind is None or np.isdtype(dtype, kind)}
+
+
 def here(name: str, functions: Mapping[str, Any]) -> Any:
     """The function for a name of the standard; None if there is none. `functions` are those of this package."""
     if name in VALUE_DECIDES:
@@ -183,7 +215,9 @@ def namespace(functions: Mapping[str, Any]) -> SimpleNamespace:
     sections = {section: _found(names, functions) for section, names in NAMES.items()}
     extensions = {name: SimpleNamespace(**sections.pop(name)) for name in ("linalg", "fft")}
     merged = {name: function for section in sections.values() for name, function in section.items()}
-    return SimpleNamespace(**merged, **extensions, **_VALUES, __array_api_version__=VERSIONS[-1])
+    return SimpleNamespace(
+        **merged, **extensions, **_VALUES, __array_api_version__=VERSIONS[-1], __array_namespace_info__=NamespaceInfo
+    )
 
 
 def _found(names: str, functions: Mapping[str, Any]) -> dict[str, Any]:
