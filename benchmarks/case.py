@@ -101,8 +101,9 @@ class Task:
     """One row, of some kind: "forward", "gradient" (with the value), "hessian" (with value and gradient; of a number,
     and for each argument in `wrt` alone) or "training" (a step that also changes parameters).
 
-    `unroll`, `threads` and `mode` are for scanjit's program: how `scan` is told to unroll, and how many threads there
-    are (also for others that have to be told).
+    `unroll` and `mode` are for scanjit's program, which is told how to unroll. There are at most so many `threads`, of
+    which others are told too. scanjit chooses how many of them it uses, as it does for users, unless the number is
+    `fixed`.
     """
 
     case: Case
@@ -111,6 +112,7 @@ class Task:
     kind: str
     unroll: int | bool = False
     threads: int = 1
+    fixed: bool = False
     mode: str = "numba"
 
     @property

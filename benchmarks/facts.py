@@ -15,7 +15,7 @@ def facts(threads: int, effort: Effort, quick: bool) -> list[str]:
     return [
         f"{cpu()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}",
         f"Python {platform.python_version()}",
-        f"{threads} thread{'s' * (threads > 1)} an engine; {effort.rounds} interleaved rounds of"
+        f"at most {threads} thread{'s' * (threads > 1)} an engine; {effort.rounds} interleaved rounds of"
         f" {effort.seconds * 1e3:.0f} ms a contender; wall clock, medians (quartiles)",
         f"load of the machine at the start: {load}",
         *(["tiny sizes, to see that it works: the numbers say nothing"] if quick else []),

@@ -34,7 +34,7 @@ def scaling(task: Task, engine: Engine, counts: tuple[int, ...], effort: Effort)
     results = []
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
         for count in counts:
-            data = task_data(replace(task, threads=count))
+            data = task_data(replace(task, threads=count, fixed=True))
             engine.ask("make", key=f"{count}", case=task.case.name, task=data)
             path = Path(folder) / f"{count}.npz"
             engine.ask("first", key=f"{count}", path=str(path))

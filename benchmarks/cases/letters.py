@@ -22,7 +22,7 @@ def by_scanjit(task: Task) -> Program:
     """Loaded for images of this width."""
     arguments = task.arguments()
     function = models.loaded(_file(), arguments, {}, task.mode)
-    return Program(scanjit.Call(function, list(arguments.values()), task.threads), lambda result: [result])
+    return Program(scanjit.Call(function, list(arguments.values()), task), lambda result: [result])
 
 
 def by_onnxruntime(task: Task) -> Program:

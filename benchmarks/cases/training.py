@@ -47,7 +47,7 @@ def classes_by_layers(task: Task) -> Program:
     loss = lasagne.objectives.categorical_crossentropy(layers.get_output(network), y).mean()
     updates = lasagne.updates.adam(loss, layers.get_all_params(network, trainable=True))
     train = sj.function([x, mask, y], loss, updates=updates, name="train", mode=task.mode)
-    return Program(scanjit.Call(train, list(arguments.values()), task.threads), lambda loss: [loss])
+    return Program(scanjit.Call(train, list(arguments.values()), task), lambda loss: [loss])
 
 
 def classes_by_jax(task: Task) -> Program:
@@ -102,7 +102,7 @@ def characters_by_example(task: Task) -> Program:
     sj.config.floatX = task.dtype
     characters, _, _, network = example.build(task.sizes["S"], task.sizes["H"])
     train = example.compile_training(*example.loss_per_character(characters, network), network, 0.004)
-    return Program(scanjit.Call(train, list(task.arguments().values()), task.threads), lambda loss: [loss])
+    return Program(scanjit.Call(train, list(task.arguments().values()), task), lambda loss: [loss])
 
 
 def characters_by_jax(task: Task) -> Program:

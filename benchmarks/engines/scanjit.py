@@ -28,7 +28,7 @@ class program:
         function = sj.function(inputs, outputs, name=task.case.name, mode=task.mode)
         if self.weights is not None:
             function = sj.mixed(function, weights=self.weights)
-        return Program(Call(function, values, task.threads), lambda results: results)
+        return Program(Call(function, values, task), lambda results: results)
 
     def graph(self, task: Task) -> tuple[list[Any], list[Any], list[np.ndarray]]:
         """Inputs and outputs, and the arrays for the inputs."""
@@ -70,10 +70,11 @@ def _shape(task: Task, name: str, value: np.ndarray) -> tuple[int | str, ...]:
 class Call:
     """The call, with its function and arguments to look at."""
 
-    def __init__(self, function: Any, values: list[np.ndarray], threads: int) -> None:
+    def __init__(self, function: Any, values: list[np.ndarray], task: Task) -> None:
         import scanjit as sj
 
-        self.function, self.values, self.threads, self.config = function, values, threads, sj.config
+        self.function, self.values, self.config = function, values, sj.config
+        self.threads = task.threads if task.fixed else 0
 
     def __call__(self) -> list[np.ndarray]:
         self.config.threads = self.threads
