@@ -242,16 +242,26 @@ def _list(results: Any) -> list[np.ndarray]:
 # ---- what is decided -----------------------------------------------------------------------------------------------
 
 
-def test_rows_that_threads_could_not_share_evenly() -> None:
-    """Where a row tile more makes one thread much slower, threads share the columns of every row."""
-    x, w = sj.tensor(("T", "B", 640), "float32"), sj.tensor((640, 640), "float32")
-    f = sj.function([x, w], sj.scan(lambda x, h: np.tanh(x + h @ w), x, x[0]), mode="emulate")
+@pytest.mark.parametrize(
+    ("columns", "steps", "batch", "kept", "wanted"),
+    [
+        pytest.param(640, 200, 64, False, True, id="many steps"),
+        pytest.param(640, 200, 20, False, False, id="a row tile more makes one thread much slower"),
+        pytest.param(640, 5, 64, False, False, id="too few steps to take the weights from another core"),
+        pytest.param(640, 5, 64, True, True, id="weights that each core has from earlier calls"),
+        pytest.param(1024, 200, 64, True, False, id="weights of which little stays in the cache of a core"),
+    ],
+)
+def test_when_threads_have_rows_of_their_own(columns: int, steps: int, batch: int, kept: bool, wanted: bool) -> None:
+    x, w = sj.tensor(("T", "B", columns), "float32"), sj.tensor((columns, columns), "float32")
+    value = sj.shared(np.zeros((columns, columns), "float32")) if kept else w
+    y = sj.scan(lambda x, h: np.tanh(x + h @ value), x, x[0])
+    f = sj.function([x] if kept else [x, w], y, mode="emulate")
     (stage,) = f.executable.stages
     atoms = {atom.name: atom for atom in stage.table.atoms if types.is_named(atom)}
-    for batch, wanted in ((64, True), (20, False)):
-        sizes = {atoms["T"]: 50, atoms["B"]: batch}
-        decided = sharing(stage.layout.costs, types.Numbers(sizes), Way(2), stage.layout.near_bytes)
-        assert list(decided.rows_apart.values()) == [wanted]
+    sizes = {atoms["T"]: steps, atoms["B"]: batch}
+    decided = sharing(stage.layout.costs, types.Numbers(sizes), Way(2), near_bytes=2**20)
+    assert list(decided.rows_apart.values()) == [wanted]
 
 
 @pytest.mark.parametrize(("size", "turns"), [(1, 1), (2, 1), (29, 6)])

@@ -59,3 +59,6 @@ NEAR_BYTE = 1.0
 to compute."""
 FAR_BYTE = 1.25
 """A byte that is read from farther away."""
+FOREIGN_BYTE = 2.0
+"""A byte that is taken from the cache of another core, where threads have rows of their own. This is less than it
+takes: `MEETING` is also less than what such threads save in a step, in which they take no byte of the states."""

@@ -41,7 +41,8 @@ class Price(NamedTuple):
 
 class Cost(NamedTuple):
     """The cost of a job for the sizes of a call. `nbytes` are the bytes of its traffic, `shared` the bytes that belong
-    to no single row. The other fields are those of its `Price` and its most expensive `Run`."""
+    to no single row, and `new` those of them that each call writes anew. The other fields are those of its `Price` and
+    its most expensive `Run`."""
 
     dtype: str
     runs: int
@@ -50,6 +51,7 @@ class Cost(NamedTuple):
     pieces: int
     rows: OwnRows | None = None
     shared: float = 0.0
+    new: float = 0.0
 
 
 def prices(suite: Sequence[Statement]) -> tuple[Price, ...]:
@@ -111,7 +113,8 @@ def _traffic(traffic: tuple[Traffic, ...], at: Counters) -> tuple[Traffic, ...]:
         return types.substitute(dim, at)
 
     return tuple(
-        Traffic(tuple(tuple(map(inside, some)) for some in touched.areas), inside(touched.most)) for touched in traffic
+        Traffic(tuple(tuple(map(inside, some)) for some in touched.areas), inside(touched.most), touched.new)
+        for touched in traffic
     )
 
 
@@ -128,8 +131,9 @@ def _cost(price: Price, run: Run, number: Numbers) -> Cost:
     operations = 0
     with contextlib.suppress(KeyError):
         operations = number(run.operations)
-    nbytes, shared = (_nbytes(traffic, number) for traffic in (run.traffic, run.shared))
-    return Cost(price.dtype, number(run.runs), operations, nbytes, number(run.pieces), price.rows, shared)
+    touched = run.traffic, run.shared, [some for some in run.shared if some.new]
+    nbytes, shared, new = (_nbytes(traffic, number) for traffic in touched)
+    return Cost(price.dtype, number(run.runs), operations, nbytes, number(run.pieces), price.rows, shared, new)
 
 
 def _nbytes(traffic: Iterable[Traffic], number: Numbers) -> int:

@@ -318,7 +318,10 @@ class Nest(Job):
                 if loops not in products:
                     products[loops] = types.product(loops)
                 found[products[loops] * access.buffer.dtype.itemsize] = None
-        return tuple(Traffic(tuple(map(tuple, some.values())), buffer.nbytes) for buffer, some in areas.items())
+        return tuple(
+            Traffic(tuple(map(tuple, some.values())), buffer.nbytes, buffer.kind == "temporary" and not buffer.fixed)
+            for buffer, some in areas.items()
+        )
 
     @property
     def pieces(self) -> Dimension:

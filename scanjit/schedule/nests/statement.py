@@ -22,11 +22,12 @@ class Traffic(NamedTuple):
     """The bytes of one buffer that a run of a job touches.
 
     `areas` has a tuple for each offset at which accesses begin: the numbers of bytes that they reach from there, each
-    number once. `most` is the size of the buffer in bytes.
+    number once. `most` is the size of the buffer in bytes. `new` says whether each call writes the buffer anew.
     """
 
     areas: tuple[tuple[Dimension, ...], ...]
     most: Dimension
+    new: bool = False
 
 
 class Statement(ABC, metaclass=records.Quick):

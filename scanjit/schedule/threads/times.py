@@ -40,10 +40,12 @@ class Work:
 
     def times(self, rows: OwnRows | None, threads: int) -> tuple[float, float]:
         """How long the loop with these rows takes in two ways. In the first, threads share each nest and meet after it.
-        In the second, each thread computes its own rows through all steps.
+        In the second, each thread computes its own rows through all steps. Each reads all that belongs to no row, such
+        as the weights. What the call itself has written of that, such as panels of weights, comes from the caches of
+        other cores.
 
-        `rows` of None stands for the statements outside of such loops, for which there is no second way: it takes
-        forever.
+        There is no second way, so that it takes forever, for statements outside of such loops (`rows` is None). Nor is
+        there one if a nest reads so much that belongs to no row that little of it would stay in the cache of a core.
         """
         found = [cost for cost in self.costs if cost.rows == rows]
         meeting = rates.MEETING if threads > 1 else 0.0
@@ -51,12 +53,13 @@ class Work:
         for cost in found:
             share = -(-cost.pieces // threads) / max(cost.pieces, 1)
             together += cost.runs * (self._time(cost, share, cost.nbytes * share) + meeting)
-        if rows is None or threads == 1:
+        largest = max(cost.shared for cost in found)
+        if rows is None or threads == 1 or largest > 2 * self.near_bytes:
             return together, float("inf")
         size, unit = self.number(rows.size), rows.unit
         pieces = -(-size // unit)
         share = min(1.0, -(-pieces // threads) * unit / max(size, 1))
-        apart = meeting
+        apart = meeting + sum(cost.new for cost in found) * (threads - 1) / threads * rates.FOREIGN_BYTE
         for cost in found:
             nbytes = cost.shared + (cost.nbytes - cost.shared) * share
             apart += cost.runs * self._time(cost, share, nbytes)
