@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 from scanjit import types
 from scanjit.ops.elementwise import INVERT, WHERE
 from scanjit.ops.reduce import FEW_PLACES, FEW_TRUTHS, ArgReduction
@@ -41,6 +43,8 @@ ROWS_OF_SMALL = 4
 too."""
 ROWS_OF_SQUARES = 3
 """A register tile has so many rows if the operand that they share is read in square blocks."""
+SHORT_ROW, TILES_IN_SHORT_ROW = 8192, 4
+"""Rows of at most this many bytes are computed at most this many tiles of columns at a time."""
 MANY_ROWS = 64
 """With this many rows, the last register tile may be partly empty: it is a small part of the work."""
 
@@ -161,6 +165,9 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int,
     As many as read `near_bytes` of right operands, which stay in the cache. Results are then written in long pieces of
     rows, and processors foresee which memory comes next. With one tile at a time, every row would be far from the one
     before.
+
+    In short rows, pieces are shorter. Processors also fetch what comes behind a piece. Where threads share the columns,
+    that soon belongs to another thread: then both cores want the same lines of the cache.
     """
     lane, over = nest.space[-1], set(rows.parts or (rows,))
     again = any(isinstance(v, Apply) and lane in (found := loops_of(v)) and not over & found for v in nest.values)
@@ -169,7 +176,9 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int,
     rights = {load for r in reductions for load in factors(r) or () if lane in load.access.strides}
     terms = types.product(loop.size for loop in reductions[0].loops)
     nbytes = terms * (width * sum(load.dtype.itemsize for load in rights))
-    return types.maximum(near_bytes // types.maximum(nbytes, 1), 1)
+    most = types.maximum(near_bytes // types.maximum(nbytes, 1), 1)
+    short = isinstance(lane.size, int) and lane.size * np.dtype(nest.dtype).itemsize <= SHORT_ROW
+    return types.minimum(most, TILES_IN_SHORT_ROW) if short else most
 
 
 def _fit(lanes: int, size: Dimension) -> int:
