@@ -93,6 +93,17 @@ def test_sizes_that_steps_compute(count):
     check([row], outputs, [np.arange(1.0, 1.0 + count)])
 
 
+def test_the_last_row_of_loops_side_by_side_that_stop():
+    """Also in code of the model that was read again: a step does not know the length of a loop in it."""
+    rows, starts = sj.tensor((6, 3), name="rows"), sj.tensor((4, 3), name="starts")
+    step = lambda row, h: (h * 0.7 + row, sj.until(h.sum() < 1))
+    last = sj.vmap(lambda start: sj.scan(step, rows, start)[-1])(starts)
+    given = [np.full((6, 3), 0.1), np.arange(1.0, 13.0).reshape(4, 3)]
+    model = check([rows, starts], last, given, exact=False)
+    expected = sj.function([rows, starts], last, mode="reference")(*given)
+    np.testing.assert_allclose(sjo.load(model).function(mode="emulate")(*given), expected)
+
+
 @pytest.mark.parametrize("limit", [-1.0, 2.0, 5.0, 99.0])
 @pytest.mark.parametrize("checkpoint", [2, "sqrt"])
 def test_loops_that_stop_with_checkpoints(limit, checkpoint):

@@ -69,8 +69,14 @@ def _sliced(w: Writer, x: str, cuts: Sequence[tuple[int, Dimension, Dimension, D
         return x
     axes, starts, ends, steps = zip(*cuts, strict=True)
     # Only an empty slice has a start in front of the first entry. ONNX would count it from the end of the axis.
-    bounds = (w.vector([n if n == -_FAR else maximum(n, 0) for n in each]) for each in (starts, ends))
-    return w.op("Slice", x, *bounds, w.ints(*axes), w.vector(steps))
+    first = [start if _is_known(end - start) else maximum(start, 0) for start, end in zip(starts, ends, strict=True)]
+    last = [n if n == -_FAR else maximum(n, 0) for n in ends]
+    return w.op("Slice", x, w.vector(first), w.vector(last), w.ints(*axes), w.vector(steps))
+
+
+def _is_known(length: Dimension) -> bool:
+    """Whether a slice has a known number of entries, so that readers can find it as the distance of its ends."""
+    return isinstance(length, int) and length > 0
 
 
 def set_slice(w: Writer, node: Node, x: str, v: str) -> str:
