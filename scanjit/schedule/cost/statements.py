@@ -55,8 +55,8 @@ class Cost(NamedTuple):
 
 
 def prices(suite: Sequence[Statement]) -> tuple[Price, ...]:
-    """The price of every job of these statements, in order. A loop that may end early counts with all of its steps. The
-    last block of time counts as a full one."""
+    """The price of every job of these statements, in order. A loop that may end early counts with all of its steps.
+    Blocks of time count as equally long."""
     return tuple(_prices(suite, [({}, 1)], None))
 
 

@@ -213,8 +213,8 @@ class Blocks(Statement):
     @property
     def samples(self) -> list[tuple[Counters, Dimension]]:
         """The first block and the last two, each of which stands for all blocks. The first and the last may leave out
-        statements. Every block counts as a full one."""
+        statements. Every block counts as one of mean length."""
         blocks = -(-self.total // self.size)
         some = dict.fromkeys((0, types.maximum(blocks - 2, 0), types.maximum(blocks - 1, 0)))
-        steps = at(self.count, types.minimum(self.total, self.size))
+        steps = at(self.count, -(-self.total // types.maximum(blocks, 1)))
         return [(at(self.first, number * self.size) | steps, blocks) for number in some]
