@@ -61,7 +61,7 @@ def _readable(size: int) -> str:
 if __name__ == "__main__":
     try:
         status = main()
-        sys.stdout.flush()
+        print(end="", flush=True)
     except ScanjitError as error:  # a setting that is wrong
         raise SystemExit(f"python -m scanjit: error: {error}") from None
     except BrokenPipeError:  # of `| head`, which needs no more lines

@@ -15,11 +15,11 @@ MOST_THREADS = 64
 _FIELDS: dict[str, tuple[type | tuple[type, ...], tuple[Any, ...]]] = {
     "floatX": (str, ("float64", "float32")),
     "threads": (int, tuple(range(MOST_THREADS + 1))),
-    "profile": (bool, ()),
+    "profile": (bool, (False, True)),
     "check_finite": ((bool, str), (False, True, "nan")),
-    "progress": (bool, ()),
+    "progress": (bool, (False, True)),
 }
-"""The type of each setting, and the values it may have (if none are listed, any of that type)."""
+"""The type of each setting, and the values it may have."""
 
 WATCHED = array("q", [0])
 """Whether calls of compiled functions are profiled, or look for values that are not finite. Machine code reads it."""
@@ -111,8 +111,7 @@ def _check(name: str, value: Any) -> None:
     if name not in _FIELDS:
         raise errors.ArgumentError(f"scanjit.config has no setting {name!r}", got=name, expected=", ".join(_FIELDS))
     kind, allowed = _FIELDS[name]
-    wrong = not isinstance(value, kind) or (kind is int and isinstance(value, bool))
-    if wrong or (allowed and value not in allowed):
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)) or value not in allowed:
         listed = allowed if len(allowed) < 10 else (*allowed[:2], "...", allowed[-1])
         expected = "one of " + ", ".join(map(str if kind is int else repr, listed))
         raise errors.ArgumentError(f"the value of config.{name} is not valid", got=repr(value), expected=expected)

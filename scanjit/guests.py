@@ -14,6 +14,7 @@ from scanjit import errors, types
 from scanjit.config import config
 from scanjit.derivatives import CustomVjp
 from scanjit.ir import Node, as_node, constant, is_number, is_symbol, parts
+from scanjit.kinds import kind_of
 from scanjit.loops.structure import flatten
 from scanjit.ops.guest import CALL, GUEST, PASSING, PREFIX, UNCHECKED, Guest
 from scanjit.ops.promotion import cast
@@ -64,6 +65,9 @@ def from_numba(
     returns new arrays. A function of C gets pointers instead, to all arguments and then to all results, which it
     fills; sizes that it does not know are to be arguments (`f(x, x.shape[0])`). A function of C, and one of
     `numba.cfunc`, cannot report an error: Numba prints its exceptions, and the result is undefined.
+
+    Numba has no floats of 16 bits: a jitted function gets them as float32, and its results are rounded. It gets the
+    parts of complex numbers as arguments of their own (`z.real`, `z.imag`).
 
     Lanes call `f` one after the other. Under `vmap`, a function of whole arrays is called in a loop. An interrupt is
     seen between two calls. `mode="reference"` calls the Python function that Numba compiled.
@@ -158,7 +162,7 @@ class _Compiled(Guest):
 
     def results(self, arguments: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> Sequence[Any]:
         if self.form == "jitted":
-            found = self.f.py_func(*[value.copy() for value in arguments])
+            found = self.f.py_func(*map(_as_numba_has_it, arguments))
             if self.ranks:
                 return found if len(shapes) > 1 else (found,)
             return (found if self.which < 0 else found[self.which],)
@@ -169,6 +173,13 @@ class _Compiled(Guest):
         kinds = self._function.argtypes
         self._function(*(ctypes.cast(x.ctypes.data, kind) for x, kind in zip(arrays, kinds, strict=True)))
         return tuple(made)
+
+
+def _as_numba_has_it(value: Any) -> Any:
+    """An argument as a compiled function gets it: integers have 64 bits when Numba computes with them."""
+    if isinstance(value, np.bool):
+        return bool(value)
+    return np.int64(value) if isinstance(value, np.integer) else value.copy()
 
 
 # ---- functions of symbols --------------------------------------------------------------------------------------------
@@ -191,6 +202,7 @@ class _Function:
         self.elementwise = isinstance(result, str | type | np.dtype)
         if self.elementwise:
             self.result = types.dtype_of(result)
+            self._check_real(self.result)
         if self.form == "c":
             self._check_c()
 
@@ -221,12 +233,26 @@ class _Function:
             raise errors.ArgumentError(f"{self.__name__} needs an argument", fix="give it one, such as the step")
         dtypes = [node.dtype for node in nodes]
         if self.elementwise:
-            return GUEST(*nodes, guest=self._guest(dtypes, [self.result], []))
-        prototypes, tree = flatten(self.result(*args) if callable(self.result) else self.result)
+            return cast(GUEST(*nodes, guest=self._guest(dtypes, [self._passed(self.result)], [])), self.result)
+        prototypes, tree = flatten(self.result(*args) if callable(self.result) else self.result, whole=True)
         made = tuple(map(self._type, prototypes))
+        passed = tuple(Type(self._passed(type_.dtype), type_.shape) for type_ in made)
         ranks = [node.ndim for node in nodes] + [type_.ndim for type_ in made]
-        guest = self._guest(dtypes, [type_.dtype for type_ in made], ranks)
-        return tree.unflatten(parts(CALL(*nodes, guest=guest, types=made)))
+        guest = self._guest(dtypes, [type_.dtype for type_ in passed], ranks)
+        results = parts(CALL(*nodes, guest=guest, types=passed))
+        return tree.unflatten([cast(part, type_.dtype) for part, type_ in zip(results, made, strict=True)])
+
+    def _passed(self, dtype: DType) -> DType:
+        """The dtype in which numbers of a dtype come and go: Numba has no floats of 16 bits, so float32 for these."""
+        return np.dtype("float32") if self.form == "jitted" and kind_of(dtype).is_half else dtype
+
+    def _check_real(self, dtype: DType) -> None:
+        if kind_of(dtype).is_complex:
+            raise errors.DtypeError(
+                f"{self.__name__}, a function given to from_numba, can only take and give real numbers",
+                got=dtype,
+                fix="let it take z.real and z.imag as two arguments, and give two results",
+            )
 
     def _guest(self, arguments: Sequence[DType], results: Sequence[DType], ranks: Sequence[int]) -> Guest:
         types = tuple(arguments), tuple(results), tuple(ranks), self.which
@@ -235,7 +261,7 @@ class _Function:
 
     def _type(self, prototype: Any) -> Type:
         try:
-            return (
+            made = (
                 prototype.type
                 if isinstance(prototype, Node)
                 else Type(np.dtype(prototype.dtype), tuple(prototype.shape))
@@ -246,10 +272,12 @@ class _Function:
                 got=repr(prototype),
                 fix="for a function of numbers give a dtype; for one of arrays, such as sj.zeros((3,)), or lambda x: x",
             ) from None
+        self._check_real(made.dtype)
+        return made
 
     def _operands(self, args: Sequence[Any]) -> list[Node]:
         """The arguments as nodes. A Python float gets the dtype of the floats among the others."""
-        given = [value if is_number(value) else as_node(value) for value in args]
+        given = [value if is_number(value) else self._taken(as_node(value)) for value in args]
         floats = [node.dtype for node in given if isinstance(node, Node) and node.type.kind.floating]
         weak = {bool: "bool", int: "int64", float: np.result_type(*floats) if floats else config.floatX}
         nodes = [node if isinstance(node, Node) else constant(node, weak[type(node)]) for node in given]
@@ -259,6 +287,10 @@ class _Function:
         if len(kinds) != len(nodes) and self.elementwise:
             raise errors.ArgumentError(f"{self.__name__} takes {len(kinds)} arguments", got=len(nodes))
         return [self._fitted(node, kind) for node, kind in zip(nodes, kinds, strict=False)]
+
+    def _taken(self, node: Node) -> Node:
+        self._check_real(node.dtype)
+        return cast(node, self._passed(node.dtype))
 
     def _fitted(self, node: Node, kind: Any) -> Node:
         """An argument in the dtype of a parameter of C. For a pointer, this is the dtype that it points to."""

@@ -64,6 +64,7 @@ def test_formulas_are_python_with_few_parentheses(text):
 
 def test_formulas_of_calls():
     assert sj.pprint(np.tanh(x + y)) == "tanh(x + y)"
+    assert sj.pprint(sj.specify_shape(x, x.shape) + y) == "x + y"
     assert sj.pprint(x.sum()) == "sum(x)"
     assert sj.pprint(x.sum(0)) == "sum(x, axis=0)"
     assert sj.pprint(sj.where(x > 0.0, x, y)) == "where(x > 0.0, x, y)"

@@ -60,8 +60,7 @@ def compiled(
         )
         raise ArgumentError(
             f"Numba cannot compile {name} for these arguments",
-            got=given,
-            expected=str(error).strip(),
+            got=f"{given}. Numba says: {str(error).strip()}",
             fix="if it writes into an argument, let it write into a copy: x = x.copy()" if any(ranks) else "",
         ) from error
     taken = tuple(

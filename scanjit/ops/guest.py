@@ -69,7 +69,7 @@ class Guest(ABC):
             raise self.failed(f"results of shapes {got}, not {tuple(shapes)}")
         return tuple(np.asarray(value).astype(dtype) for value, dtype in zip(found, self.dtypes, strict=True))
 
-    def failed(self, what: str | None = None, where: str | None = None) -> errors.FunctionError:
+    def failed(self, what: str, where: str | None = None) -> errors.FunctionError:
         """The error for a call that failed."""
         return errors.FunctionError(f"{self.name}, a function given to from_numba, failed", got=what, where=where)
 

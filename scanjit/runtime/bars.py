@@ -123,11 +123,12 @@ def _draw(reference: weakref.ref[BarContent], stream: TextIO, gone: Callable[[],
         gone()
 
 
-def _has_no_width(stream: TextIO) -> bool:
+def _columns(stream: TextIO) -> int | None:
+    """The width of a terminal, 0 if it does not know it; None for a notebook's cell."""
     try:
-        return os.get_terminal_size(stream.fileno()).columns == 0
+        return os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):  # a notebook's stream is no file
-        return False
+        return None
 
 
 class Bar:
@@ -141,7 +142,7 @@ class Bar:
         self._stream, self._width = stream, 0
         self._tqdm: Any = None
         with contextlib.suppress(ImportError, *_BROKEN):
-            if _has_no_width(stream):
+            if _columns(stream) == 0:
                 return
             new = importlib.import_module("tqdm.auto").tqdm
             self._tqdm = new(total=0, leave=False, file=stream, bar_format="{desc} |{bar}|")
@@ -168,6 +169,8 @@ class Bar:
                 self._tqdm.close()
 
     def _write(self, text: str) -> None:
+        columns = _columns(self._stream)
+        text = text[: columns - 1] if columns else text  # what goes into the next line stays there
         self._stream.write("\r" + text.ljust(self._width))
         self._stream.flush()
         self._width = len(text)

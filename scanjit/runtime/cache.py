@@ -113,7 +113,10 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([kmg]?)(?:i?b)?\s*", text, re.IGNORECASE)
     if not match:
         raise ScanjitError(
-            "SCANJIT_CACHE_SIZE is not a size", got=repr(text), expected="bytes, or a size such as 256MB"
+            "the environment variable SCANJIT_CACHE_SIZE is not a size",
+            got=repr(text),
+            expected="bytes, or a size such as 256MB",
+            where="",
         )
     return int(float(match[1]) * _UNITS[match[2].lower()])
 

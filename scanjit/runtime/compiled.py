@@ -218,7 +218,7 @@ class CompiledStage:
         if code:
             node = self.program.codes[code - 1]
             if "guest" in node.params:
-                raise node.params["guest"].failed(where=node.where)
+                raise node.params["guest"].failed("an exception of Numba's, such as for a division by zero", node.where)
             raise errors.OutOfBoundsError(
                 f"an index of {node.op.name} is out of bounds",
                 got=f"indexing {node.args[0]!r}",

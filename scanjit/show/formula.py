@@ -6,6 +6,7 @@ from typing import Any
 from scanjit import errors, ir, types
 from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Graph, Node, Op
 from scanjit.ops.branch import IFELSE
+from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.promotion import CAST
@@ -283,6 +284,8 @@ _WRITERS: dict[Op, Callable[[_Formula, Node], Text]] = {
     CONSTANT: _constant,
     SIZE: lambda formula, node: _dim(node.params["dim"]),
     PART: _part,
+    EXPECT: lambda formula, node: formula.known[node.operands[0]],
+    SPECIFY_SHAPE: lambda formula, node: formula.known[node.operands[0]],
     CAST: lambda formula, node: Text(f"{node.dtype}({formula.known[node.operands[0]].text})", ATOM),
     IOTA: lambda formula, node: Text(f"arange({node.params['length']})", ATOM),
     SLICE: _slice,

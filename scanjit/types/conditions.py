@@ -104,9 +104,11 @@ def broadcast(shapes: Sequence[tuple[Dimension, ...]], what: str = "operands") -
             elif dim != 1:
                 try:
                     result[axis] = equate(result[axis], dim, f"dimension {axis} of the {what}")
-                except errors.ShapeError as error:
+                except errors.ShapeError:
                     listed = " and ".join(f"({', '.join(map(str, s))})" for s in shapes)
                     raise errors.ShapeError(
-                        f"the shapes of the {what} do not broadcast", got=listed, expected=str(error)
+                        f"the shapes of the {what} do not broadcast",
+                        got=listed,
+                        expected=f"equal sizes in dimension {axis}, not {result[axis]} and {dim}",
                     ) from None
     return tuple(result)

@@ -219,11 +219,64 @@ def test_a_function_without_content_leaves_nothing_on_disk() -> None:
     assert not [p for p in set(directory.glob("*.py")) - before if name[0] in p.read_text()]
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_floats_of_16_bits_go_through_float32(dtype: str, whole: bool, mode: str) -> None:
+    """Numba has no such numbers."""
+    pytest.importorskip("ml_dtypes")
+    product = numba.njit(lambda x, y: x * y)
+    vjp = numba.njit(lambda g, out, x, y: (g * y, g * x))
+    f = sj.from_numba(product, result=(lambda x, y: x) if whole else dtype, vjp=vjp)
+    x, y = sj.vector("x", dtype), sj.vector("y", dtype)
+    h = f(f(x, y), y)
+    assert h.dtype == dtype
+    values = np.array([1.5, -3.25, 0.1]).astype(h.dtype), np.array([0.3, 7, -2]).astype(h.dtype)
+    wanted = sj.function([x, y], [x * y * y, *sj.grad((x * y * y).astype("float32").sum(), [x, y])])
+    for got, want in zip(
+        sj.function([x, y], [h, *sj.grad(h.astype("float32").sum(), [x, y])], mode=mode)(*values),
+        wanted(*values),
+        strict=True,
+    ):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got.astype("float64"), want.astype("float64"), rtol=2e-2)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32"])
+def test_small_integers_have_64_bits_in_a_function(dtype: str, mode: str) -> None:
+    square = sj.from_numba(numba.njit(lambda x: (x + x) * x), result="int64")
+    x = sj.vector("x", dtype)
+    values = np.array([1, 0, 100]).astype(dtype)
+    np.testing.assert_array_equal(sj.function([x], square(x), mode=mode)(values), 2 * values.astype("int64") ** 2)
+
+
+def test_a_division_by_zero_is_told() -> None:
+    x = sj.vector("x")
+    f = sj.function([x], sj.from_numba(numba.njit(lambda x: 1 / x), result="float64")(x))
+    with pytest.raises(sj.FunctionError, match=r"(?s)failed.*got: +an exception of Numba's, .* division by zero"):
+        f([0.0])
+
+
+def test_complex_numbers_are_refused() -> None:
+    z, x = sj.vector("z", "complex128"), sj.vector("x")
+    twice = numba.njit(lambda x: x + x)
+    for result in ("float64", lambda x: x, lambda x: x.real):
+        with pytest.raises(sj.DtypeError, match=r"(?s)can only take and give real numbers.*complex128.*z\.real"):
+            sj.from_numba(twice, result=result)(z)
+    with pytest.raises(sj.DtypeError, match="can only take and give real numbers"):
+        sj.from_numba(twice, result="complex64")
+    with pytest.raises(sj.DtypeError, match="can only take and give real numbers"):
+        sj.from_numba(twice, result=z)(x)
+
+
 def test_errors() -> None:
     x = sj.vector("x")
     with pytest.raises(sj.ArgumentError, match=r"takes a compiled function(.|\n)*numba.njit"):
         sj.from_numba(lambda x: x, result="float64")  # type: ignore[arg-type]
-    with pytest.raises(sj.ArgumentError, match="Numba cannot compile"):
+    with pytest.raises(
+        sj.ArgumentError, match=r"Numba cannot compile(.|\n)*got: +float64\. Numba says: (.|\n)*nothing"
+    ):
         sj.from_numba(numba.njit(lambda x: x.nothing), result="float64")(x)
     with pytest.raises(sj.ArgumentError, match="needs an argument"):
         sj.from_numba(checked, result="float64")()

@@ -365,11 +365,22 @@ def test_the_command_line_as_a_program(tmp_path: Path) -> None:
     wrong = subprocess.run(
         program.split(), env=settings | {"SCANJIT_CACHE_SIZE": "much"}, text=True, capture_output=True
     )
-    assert wrong.returncode == 1 and wrong.stderr.startswith("python -m scanjit: error: SCANJIT_CACHE_SIZE is not a si")
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith(
+        "python -m scanjit: error: the environment variable SCANJIT_CACHE_SIZE is not a size"
+    )
+    assert "at: " not in wrong.stderr  # there is no line of the user's
     with subprocess.Popen(program.split(), env=settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as unread:
         assert unread.stdout is not None and unread.stderr is not None
         unread.stdout.close()  # as `| head` does
         assert unread.stderr.read() == b""
+    closed = [
+        sys.executable,
+        "-c",
+        "import runpy, sys; sys.stdout = None; runpy.run_module('scanjit', None, '__main__')",
+    ]
+    silent = subprocess.run([*closed, "cache"], env=settings, text=True, capture_output=True)
+    assert (silent.returncode, silent.stderr) == (0, "")
 
 
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import re
+import struct
 import sys
 import time
 import types
@@ -74,6 +75,20 @@ def test_a_terminal_without_a_width_gets_a_line_of_text() -> None:
     os.close(ours)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
+def test_a_line_of_text_stays_in_one_line_of_a_narrow_terminal() -> None:
+    pty, fcntl, termios = map(pytest.importorskip, ("pty", "fcntl", "termios"))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 10, 0, 0))
+    with open(theirs, "w") as stream:
+        bar = bars.Bar(stream)
+        bar._tqdm = None
+        bar.draw("train: step 5 of 10", 5, 10)
+        assert os.read(ours, 100) == b"\rtrain: st"
+        bar.clear()
+    os.close(ours)
+
+
 def test_without_new_kernels_it_counts_none(terminal: Terminal, no_tqdm: None) -> None:
     with waiting.told("train"):
         wait_until_shown()
@@ -91,7 +106,7 @@ def test_it_can_be_turned_off(terminal: Terminal, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sj.config, "progress", False)
     with waiting.told("f"):
         assert waiting.current() is None
-    with pytest.raises(sj.ArgumentError, match=r"config\.progress"):
+    with pytest.raises(sj.ArgumentError, match=r"config\.progress(.|\n)*expected: one of False, True\n"):
         sj.config.progress = "yes"  # type: ignore[assignment]
 
 
