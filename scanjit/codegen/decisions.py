@@ -15,7 +15,7 @@ from scanjit.walks import bottom_up
 
 MOST_LEAVES = 12
 """A tree has at most so many leaves. Choices that are left are written in them, each as a branch of its own."""
-FEW_LEAVES = 4
+FEW_LEAVES = 8
 """Steps of so many leaves stand one after the other in a turn of the loop."""
 DEEPEST = 6
 """So many branches are above a leaf at most."""

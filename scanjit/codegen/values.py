@@ -3,6 +3,7 @@
 import decimal
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
@@ -17,7 +18,22 @@ from scanjit.codegen.search import search
 from scanjit.codegen.truths import truth_of
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import ABS, ADD, AND, DIV, FLOORDIV, MAXIMUM, MINIMUM, MOD, MUL, NEG, OR, SUB, WHERE
+from scanjit.ops.elementwise import (
+    ABS,
+    ADD,
+    AND,
+    DIV,
+    FLOORDIV,
+    INVERT,
+    MAXIMUM,
+    MINIMUM,
+    MOD,
+    MUL,
+    NEG,
+    OR,
+    SUB,
+    WHERE,
+)
 from scanjit.ops.functions import POW
 from scanjit.ops.promotion import CAST, Elementwise
 from scanjit.schedule.nests import (
@@ -39,6 +55,7 @@ EXPENSIVE = 8
 MOST_CHOICES = 12
 """If a nest has more choices, LLVM may make a branch of those with one condition, such as the choices of a pivot.
 Without branches, registers would be too few for all conditions and for what is chosen."""
+_LOGIC = (AND, OR, INVERT)
 _HINTS: dict[Op, str] = {ADD: "s", SUB: "d", MUL: "m", DIV: "r", NEG: "m", AND: "b", OR: "b"}
 
 
@@ -84,6 +101,8 @@ class Values:
             return (chosen,)
         if (place := self.frame.multiply_adds.get(value)) is not None:
             return parts_of(value, place)
+        if _is_by_parts(value, point):
+            return [*_parts(value.args[0]), *value.args[1:]]
         if isinstance(value, Apply):
             plain = self._plain(value)
             return [arg for arg, text in zip(value.args, plain, strict=True) if text is None]
@@ -208,6 +227,9 @@ class Values:
         if value.op is POW and (logarithm := _logarithm(value.args[0])) is not None:
             splats = (f"splat_{suffix(value.dtype, point.width)}({number(part)})" for part in logarithm)
             return f"pow_of_known({self.value(value.args[1], point)}, {', '.join(splats)})"
+        if _is_by_parts(value, point):
+            yes, no = (self.value(arg, point) for arg in value.args[1:])
+            return self._choice(value, value.args[0], yes, no, point)
         text = _op_text(value).replace("{T}", suffix(value.dtype, point.width))
         if value.op is WHERE and self._many_choices and point.width == 1:
             text = text.replace("select", "select_freely")
@@ -217,6 +239,18 @@ class Values:
         for i, (arg, plain) in enumerate(zip(value.args, self._plain(value), strict=True)):
             text = text.replace(f"{{{i}}}", plain or self.value(arg, point))
         return text
+
+    def _choice(self, value: Apply, condition: Value, yes: str, no: str, point: Point) -> str:
+        """A choice by the parts of a condition, one inside of the other."""
+        if not isinstance(condition, Apply) or condition.op not in _LOGIC:
+            word = "select_freely" if self._many_choices else "select"
+            return f"{word}({self.value(condition, point)}, {yes}, {no})"
+        first, *more = condition.args
+        if condition.op is INVERT:
+            return self._choice(value, first, no, yes, point)
+        inner = self._choice(value, more[0], yes, no, point)
+        inner = self.frame.remember(self._key(value, point)[0], inner, _hint(value), inner)
+        return self._choice(value, first, *((inner, no) if condition.op is AND else (yes, inner)), point)
 
     def _has_forms(self) -> bool:
         """Whether the steps are there in several forms. Which one is taken depends on the time, so LLVM must leave
@@ -266,6 +300,21 @@ def _is_chosen(value: Value) -> bool:
     return isinstance(value, Apply) and (
         value.op is WHERE or (value.op in (MAXIMUM, MINIMUM, NEG, ABS, CAST) and any(map(_is_chosen, value.args)))
     )
+
+
+def _is_by_parts(value: Value, point: Point) -> TypeGuard[Apply]:
+    """Whether a value is a choice of one integer, by a condition with parts. Such a condition is no register, but flags
+    of a processor: to join two of them takes longer than to choose twice."""
+    if not isinstance(value, Apply) or value.op is not WHERE or point.width > 1 or not kind_of(value.dtype).integral:
+        return False
+    return isinstance(value.args[0], Apply) and value.args[0].op in _LOGIC
+
+
+def _parts(condition: Value) -> list[Value]:
+    """The conditions that a condition is made of by logic."""
+    if not isinstance(condition, Apply) or condition.op not in _LOGIC:
+        return [condition]
+    return [part for arg in condition.args for part in _parts(arg)]
 
 
 def _op_text(value: Apply) -> str:

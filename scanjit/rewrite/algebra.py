@@ -266,6 +266,24 @@ def _asks(node: Node, condition: Node) -> bool:
     return node.op is ops.WHERE and node.operands[0] is condition
 
 
+@rules.rule(ops.EQUAL, ops.NOT_EQUAL, ops.LESS, ops.LESS_EQUAL, ops.GREATER, ops.GREATER_EQUAL)
+def of_choice(node: Node) -> Node | None:
+    """where(c, 1, x) < 2 -> c | (x < 2);  where(c, 2, x) < 2 -> ~c & (x < 2): nothing waits for the choice"""
+    choice = next((x for x in node.operands if x.op is ops.WHERE), None)
+    if choice is None or all(scalar(x) is None for x in node.operands):
+        return None
+    condition, *chosen = choice.operands
+    yes, no = (node.op(*(x if arg is choice else arg for arg in node.operands)) for x in chosen)
+    if_yes, if_no = (None if (known := fold(x)) is None else scalar(known) for x in (yes, no))
+    if (if_yes is None) == (if_no is None):
+        return None
+    if if_yes is None:
+        found = ops.OR(ops.INVERT(condition), yes) if if_no else ops.AND(condition, yes)
+    else:
+        found = ops.OR(condition, no) if if_yes else ops.AND(ops.INVERT(condition), no)
+    return stretch(found, node)
+
+
 NEAR = 3
 """At most so many ops stand between a condition and a choice by it that the condition decides."""
 

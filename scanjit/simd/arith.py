@@ -36,7 +36,7 @@ def sign(x: Lanes) -> Lanes:
 
 
 def _divide_int(a: Lanes, b: Lanes) -> Lanes:
-    """The truncated quotient. The divisor must not be 0; the lowest integer divided by -1 wraps."""
+    """The truncated quotient. The divisor must be neither 0 nor -1."""
     if a.kind.bits <= 32:  # float64 division is exact enough for 32 bits, and vectorised
         wide = KINDS["f64"]
         quotient = (a.cast(wide) / b.cast(wide)).cast(KINDS["i64"])
@@ -44,23 +44,37 @@ def _divide_int(a: Lanes, b: Lanes) -> Lanes:
     return a.divide(b)
 
 
+def _plain_divisor(b: Lanes) -> tuple[Lanes, Lanes]:
+    """Where a divisor is 0 or -1, and the divisor with 1 in these places. There is no rest by 1, either."""
+    plain = b == 0
+    if b.kind.signed:
+        plain = plain | (b == -1)  # the lowest integer has no quotient by it, and processors stop
+    return plain, select(plain, 1, b)
+
+
 def divmod_int(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
-    """Floor division and remainder; both 0 where the divisor is 0, as in NumPy."""
-    zero = b == 0
-    divisor = select(zero, 1, b)
+    """Floor division and remainder; both 0 where the divisor is 0, as in NumPy. The lowest integer by -1 wraps."""
+    plain, divisor = _plain_divisor(b)
     quotient = _divide_int(a, divisor)
     rest = a - quotient * divisor
-    if a.kind.signed:
-        below = (rest != 0) & ((rest ^ divisor) < 0)
-        quotient = select(below, quotient - 1, quotient)
-        rest = select(below, rest + divisor, rest)
-    return select(zero, 0, quotient), select(zero, 0, rest)
+    if not a.kind.signed:
+        return select(plain, 0, quotient), rest
+    below = (rest != 0) & ((rest ^ divisor) < 0)
+    quotient = select(below, quotient - 1, quotient)
+    return select(plain, -a & b, quotient), select(below, rest + divisor, rest)
+
+
+def _of_signs(a: Lanes, b: Lanes, usual: Callable[[], Lanes], other: Callable[[], Lanes]) -> Lanes:
+    """What is computed of two integers that are usually not negative: of one lane, whose signs a processor guesses."""
+    if a.lanes > 1 or a.kind.bits < 64 or not a.kind.signed:
+        return other()
+    return ((a >= 0) & (b > 0)).either(usual, other)
 
 
 def floordiv(a: Lanes, b: Lanes) -> Lanes:
     """NumPy's ``//``."""
     if not a.kind.floating:
-        return divmod_int(a, b)[0]
+        return _of_signs(a, b, lambda: a.divide(b), lambda: divmod_int(a, b)[0])
     rest = fmod(a, b)
     quotient = (a - rest) / b
     quotient = select((rest != 0.0) & ((b < 0.0) != (rest < 0.0)), quotient - 1.0, quotient)
@@ -73,7 +87,7 @@ def floordiv(a: Lanes, b: Lanes) -> Lanes:
 def mod(a: Lanes, b: Lanes) -> Lanes:
     """NumPy's ``%``: the sign of the divisor."""
     if not a.kind.floating:
-        return divmod_int(a, b)[1]
+        return _of_signs(a, b, lambda: a - a.divide(b) * b, lambda: divmod_int(a, b)[1])
     rest = fmod(a, b)
     wrapped = select((b < 0.0) != (rest < 0.0), rest + b, rest)
     return select(b == 0.0, rest, select(rest == 0.0, rest.splat(0.0).copysign(b), wrapped))
@@ -83,9 +97,8 @@ def fmod(a: Lanes, b: Lanes) -> Lanes:
     """C's remainder: exact, with the sign of the dividend; integers 0 where the divisor is 0."""
     if a.kind.floating:
         return _fmod_float(a, b)
-    zero = b == 0
-    divisor = select(zero, 1, b)
-    return select(zero, 0, a - _divide_int(a, divisor) * divisor)
+    _, divisor = _plain_divisor(b)
+    return a - _divide_int(a, divisor) * divisor
 
 
 def _fmod_float(a: Lanes, b: Lanes) -> Lanes:

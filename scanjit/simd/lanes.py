@@ -148,7 +148,7 @@ class Lanes(ABC):
 
     @abstractmethod
     def divide(self, other: Self) -> Self:
-        """Truncated integer quotient; `other` has no zeros, and the lowest integer over -1 wraps."""
+        """Truncated integer quotient; `other` has no zeros, and no -1."""
 
     @abstractmethod
     def lookup(self, table: Sequence[float] | Sequence[int], kind: Kind) -> Self:

@@ -414,11 +414,7 @@ class LlvmLanes(Lanes):
 
     def divide(self, other: LlvmLanes) -> LlvmLanes:
         b = self.builder
-        if not self.kind.signed:
-            return self._new(b.udiv(self.value, other.value))
-        negated = other == -1  # the one overflow, which traps
-        divisor = negated.choose(other.splat(1), other)
-        return LlvmLanes._new(self, b.select(negated.value, b.neg(self.value), b.sdiv(self.value, divisor.value)))
+        return self._new((b.sdiv if self.kind.signed else b.udiv)(self.value, other.value))
 
     def scale(self, exponent: LlvmLanes) -> LlvmLanes | None:
         if self.lanes * self.kind.bits < 128 or not self._target.has_avx512:

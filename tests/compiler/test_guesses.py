@@ -143,6 +143,14 @@ def lift(x: Any, y: Any, at: Any, up: Any) -> Any:
     return at + sj.where(sj.equal(goal, at), 0, sj.where(sj.equal(up, 1), 1, -1)), up
 
 
+def kept(x: Any, y: Any, count: Any, level: Any) -> Any:
+    """Integers within bounds, and choices that wait for nothing or that conditions with parts make."""
+    count = sj.maximum(count + sj.where(x > 0.0, 1, -1), 0)
+    full = ~(level < 3) | (~(y > 1.0) & (count > 2) & (level > 0))
+    level = sj.clip(sj.minimum(level + sj.where(full, -2, 1), count), -4, 4)
+    return count, sj.where(sj.where(full, 7, level) < 2, level + 1, level)
+
+
 def deep(x: Any, y: Any, a: Any, b: Any) -> Any:
     """More choices than a tree has branches."""
     for k in range(5):
@@ -152,13 +160,13 @@ def deep(x: Any, y: Any, a: Any, b: Any) -> Any:
 
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("step", [crossing, machine, held, lift, deep])
+@pytest.mark.parametrize("step", [crossing, machine, held, lift, kept, deep])
 def test_both_forms_are_the_same(step: Any, dtype: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stretches of steps with branches and without them, in any order, and calls of less than a stretch."""
     times = np.random.default_rng(1)
     monkeypatch.setattr(emulate.time, "perf_counter_ns", lambda: int(times.integers(0, 1 << 40)))
     x, y = sj.vector("x", dtype), sj.vector("y", dtype)
-    found = sj.scan(step, [x, y], [0, 0] if step in (machine, lift) else [np.array(0.1, dtype)] * 2)
+    found = sj.scan(step, [x, y], [0, 0] if step in (machine, lift, kept) else [np.array(0.1, dtype)] * 2)
     f, wanted = sj.function([x, y], found, mode=mode), sj.function([x, y], found, mode="reference")
     size = 512 * (20 if mode == "numba" else 3) + 101
     given = np.random.default_rng(0).standard_normal((2, size)).astype(dtype)
@@ -211,3 +219,24 @@ def test_a_step_is_a_tree() -> None:
         source = sj.function([x], sj.scan(step, x, [0, 0])[0], mode="emulate").source
     steps = source[source.index("form0 == 0:") : source.index("took0 = (clock()")]
     assert 0 < 5 * steps.count("if any_of(") == 4 * steps.count(" store(")
+
+
+def forms_of(step: Any) -> list[str]:
+    """The two forms of a step: with branches, and without them."""
+    x = sj.vector("x", "float64")
+    with Config(width=4).active():
+        source = sj.function([x], sj.scan(step, x, 0), mode="emulate").source
+    first, second = source.split("took0 = (clock()")
+    return [first[first.index("form0 == 0:") :], second[second.index("form0 == 1:") : second.index("took1 =")]]
+
+
+def test_a_bound_of_an_integer_is_a_branch_and_a_choice_that_does_not_wait_is_none() -> None:
+    branches, without = forms_of(lambda x, h: sj.maximum(h + sj.where(x > 0.0, 1, -1), 0))
+    assert branches.count("if any_of(") == branches.count("= x") == branches.count("select(") == 4
+    assert without.count("if any_of(") == 0
+
+
+def test_integers_are_chosen_by_each_part_of_a_condition() -> None:
+    _, without = forms_of(lambda x, h: sj.where(((h > 3) & ~(x > 0.0)) | (h < 0), 0, h + 1))
+    assert without.count("select(") == 3 * without.count(" store(")
+    assert not any(sign in without for sign in ("&", "|", "~"))

@@ -90,6 +90,32 @@ def test_equations(name: str, dtype: str) -> None:
     same([node], [new], env(a, b), exact=True)
 
 
+COMPARED: dict[str, Case] = {
+    "where(c, 1, x) < 2": (lambda c, x: fn("where", c, 1.0, x) < 2.0, lambda c, x: c | (x < 2.0)),
+    "where(c, 2, x) < 2": (lambda c, x: fn("where", c, 2.0, x) < 2.0, lambda c, x: ~c & (x < 2.0)),
+    "2 != where(c, x, 1)": (
+        lambda c, x: sj.not_equal(2.0, fn("where", c, x, 1.0)),
+        lambda c, x: ~c | sj.not_equal(2.0, x),
+    ),
+    "2 == where(c, x, nan)": (
+        lambda c, x: sj.equal(2.0, fn("where", c, x, np.nan)),
+        lambda c, x: c & sj.equal(2.0, x),
+    ),
+    "where(c, 1, 3) < 2": (lambda c, x: fn("where", c, 1.0, 3.0) < 2.0, lambda c, x: fn("where", c, 1.0, 3.0) < 2.0),
+    "where(c, x, 1) < x": (lambda c, x: fn("where", c, x, 1.0) < x, lambda c, x: fn("where", c, x, 1.0) < x),
+}
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_comparisons_of_choices(name: str) -> None:
+    before, after = COMPARED[name]
+    a, b = x(), symbol("y", "n")
+    node = before(a > b, a)
+    new = simplified(node)
+    assert new is simplified(after(a > b, a)), f"{new!r}"
+    same([node], [new], env(a, b), exact=True)
+
+
 KEPT: dict[str, Callable[[Node], Node]] = {
     "x * 0": lambda x: x * 0.0,
     "x - x": lambda x: x - x,

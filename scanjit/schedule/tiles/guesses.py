@@ -19,8 +19,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+import numpy as np
+
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import WHERE
+from scanjit.ops.elementwise import GREATER, LESS, MAXIMUM, MINIMUM, WHERE
 from scanjit.ops.promotion import CAST
 from scanjit.schedule.nests import (
     Apply,
@@ -57,16 +59,31 @@ def condition_of(value: Value) -> Value | None:
     return None
 
 
-def guesses(nest: Nest, target: Target) -> tuple[Value, ...]:
-    """The choices of a nest with time that are branches in one of the two forms of its steps. There are none if it has
-    one form, as no step waits for a choice."""
+def in_two_forms(nest: Nest, target: Target) -> Nest:
+    """A nest with time, and the choices that are branches in one of the two forms of its steps. There are none if it
+    has one form, as no step waits for a choice. A bound of an integer that is carried is such a choice."""
     if nest.time is None or nest.space or nest.lanewise is not None or not target.is_x86:  # others have no such clock
-        return ()
-    found = tuple(value for value in nest.values if _is_choice(value) and _varies(value))
-    if len(found) > MOST or len(nest.values) > LONGEST:
-        return ()
-    needed = set(walk_values(nest.updates))
-    return found if any(value in needed and _waits(value.operands[0]) for value in found) else ()
+        return nest
+    chosen = nest.rebuilt(values={value: _as_choice(value) for value in walk_values(nest.updates) if _is_bound(value)})
+    found = tuple(value for value in chosen.values if _is_choice(value) and _waits(value.operands[0]))
+    if len(found) > MOST or len(chosen.values) > LONGEST:
+        return nest
+    needed = set(walk_values(chosen.updates))
+    waiting = any(value in needed and _waits(value.operands[0]) for value in found)
+    return replace(chosen, guessed=found) if waiting else nest
+
+
+def _is_bound(value: Value) -> bool:
+    """Whether a value is an integer that waits, or a number if it is beyond that."""
+    whole = isinstance(value, Apply) and value.op in (MAXIMUM, MINIMUM) and kind_of(value.dtype).integral
+    return whole and any(isinstance(operand, Literal) for operand in value.operands) and _waits(value)
+
+
+def _as_choice(value: Value) -> Value:
+    """A bound as a choice."""
+    assert isinstance(value, Apply)
+    larger = Apply(np.dtype("bool"), GREATER if value.op is MAXIMUM else LESS, value.args, {})
+    return Apply(value.dtype, WHERE, (larger, *value.args), {})
 
 
 def _is_choice(value: Value) -> bool:
