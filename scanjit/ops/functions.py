@@ -183,7 +183,7 @@ def _complex_tanh(z: Node) -> Node:
     real, imaginary, far = sinh * COSH(x) / size, SIN(y) * cos / size, ISINF(z.args[0])
     return COMPLEX(
         _unless_nan(real, where(far | (x == 0), SIGN(x), real)),
-        _unless_nan(imaginary, where(far | (y == 0), 0, imaginary)),
+        where(far, 0, _unless_nan(imaginary, where(y == 0, 0, imaginary))),
     )
 
 
@@ -196,7 +196,7 @@ def _expm1_cos(x: Node, y: Node) -> Node:
 _OF_COMPLEX: dict[str, OpFunction[Node]] = {
     "exp": _complex_exp,
     "exp2": lambda z: EXP(z * math.log(2)),
-    "expm1": lambda z: COMPLEX(_expm1_cos(*z.args), EXP(z.args[0]) * SIN(z.args[1])),
+    "expm1": lambda z: COMPLEX(_unless_nan(_expm1_cos(*z.args), EXP(z).args[0] - 1), EXP(z).args[1]),
     "log": lambda z: COMPLEX(LOG(ABS(z)), ARCTAN2(z.args[1], z.args[0])),
     "log2": lambda z: LOG(z) * (1 / math.log(2)),
     "log10": lambda z: LOG(z) * (1 / math.log(10)),

@@ -103,7 +103,8 @@ def unravel_index(indices: TensorLike, shape: Sequence[Any]) -> tuple[Node, ...]
 
 
 def ravel_multi_index(multi_index: Sequence[TensorLike], dims: Sequence[Any]) -> Node:
-    """The positions in row-major order of indices, one tensor an axis, in a tensor of these sizes.
+    """The positions in row-major order of indices, one tensor an axis, in a tensor of these sizes. (Indices outside of
+    them are not seen.)
 
     Examples
     --------

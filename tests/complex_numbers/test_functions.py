@@ -124,10 +124,22 @@ def test_infinite_parts(mode: Any) -> None:
                 np.testing.assert_allclose(ours, theirs, 1e-12, 1e-12, err_msg=name)
 
 
+def test_limits_that_numpy_lacks() -> None:
+    """`expm1` has those of `exp`."""
+    z = np.array([complex(x, y) for x, y in ((np.inf, 0), (1000, 0), (-np.inf, np.inf), (np.inf, np.inf))])
+    found = sj.jit(np.expm1, mode="reference")(z)
+    np.testing.assert_array_equal(found.real, [np.inf, np.inf, -1, np.inf])
+    np.testing.assert_array_equal(found.imag, [0, 0, 0, np.nan])
+
+
 def test_gradients_beside_limits() -> None:
     """The guards of the limits change no slope: where an angle or a size is exactly zero, too."""
     z = np.array([0j, 0.5 + 0j, 0.5j, -1.5 + 0j])
-    sj.check_grad(lambda z: [np.exp(z), np.sinh(z), np.cosh(z), np.tanh(z), np.sin(z), np.arctanh(z / 3)], [z], order=2)
+    sj.check_grad(
+        lambda z: [np.exp(z), np.expm1(z), np.sinh(z), np.cosh(z), np.tanh(z), np.sin(z), np.arctanh(z / 3)],
+        [z],
+        order=2,
+    )
 
 
 DIFFERENTIABLE = [
