@@ -14,6 +14,7 @@ from scanjit.runtime.front import MadeStage
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.sized import sized
 from scanjit.schedule.nests import Buffer, Lifetime, Program, Ref
+from scanjit.schedule.threads.sharing import sharing
 from scanjit.schedule.threads.teams import ALONE
 from scanjit.types import Atom, Dimension, Numbers
 
@@ -76,7 +77,8 @@ def _results(program: Program, fixed: Mapping[Atom, int], values: Mapping[int, n
     )
     code = generate(first, "once")
     layout = Layout.of(first, code)
-    known = sized(layout, Numbers(fixed), ALONE)
+    number = Numbers(fixed)
+    known = sized(layout, number, sharing(layout.costs, number, ALONE, layout.near_bytes))
     made = [np.zeros_like(make()) for make in known.buffers]
     none = np.zeros(1, np.int8)
     emulate(code, layout.table, known, [values.get(i, none) for i in range(len(program.inputs))], made)

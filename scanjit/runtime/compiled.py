@@ -26,7 +26,7 @@ from scanjit.runtime.workspace import Workspace
 from scanjit.schedule.memory.notes import notes as memory_notes
 from scanjit.schedule.nests import Program
 from scanjit.schedule.threads.notes import notes as thread_notes
-from scanjit.schedule.threads.sharing import decided
+from scanjit.schedule.threads.sharing import Sharing, decided, sharing
 from scanjit.schedule.threads.teams import ALONE, Way
 from scanjit.types import Atom, Numbers, Type
 
@@ -84,6 +84,9 @@ class CompiledStage:
         self._decides = any(types.as_atom(dim) for dim in decided(self.layout.costs))
         self.known: dict[tuple[Way, tuple[int, ...]], Sized] = {}
         """For the way of using threads and the sizes, all that follows from them. The newest sizes come last."""
+        self.sharings: dict[tuple[Way, tuple[int, ...]], Sharing] = {}
+        """For the same, how threads share the program."""
+        self._last: tuple[tuple[int, ...], Numbers] | None = None
         self.choices: dict[tuple[int, ...], Choice] = {}
         """The chooser of the way of using threads, by the numbers of threads that are allowed and the magnitudes of
         the sizes."""
@@ -138,16 +141,40 @@ class CompiledStage:
 
     def sized(self, sizes: Mapping[Atom, int], way: Way) -> Sized:
         """All that follows from some sizes and the way of using threads."""
-        way = way if self._decides else ALONE
-        key = way, tuple([sizes[atom] for atom in self.table.atoms])
+        key = self._key(sizes, way)
         found = self.known.get(key)
         if found is None:
-            if len(self.known) >= MOST_SIZED:
-                self.known.clear()
+            shared = self._sharing(sizes, way)
+            found = self.known[key] = sized(self.layout, self._numbers(sizes, key[1]), shared)
+        return found
+
+    def _sharing(self, sizes: Mapping[Atom, int], way: Way) -> Sharing:
+        """How threads share the program in this way."""
+        key = self._key(sizes, way)
+        found = self.sharings.get(key)
+        if found is None:
+            if len(self.sharings) >= MOST_SIZED:
+                self.forget()
+            number = self._numbers(sizes, key[1])
+            found = self.sharings[key] = sharing(self.layout.costs, number, key[0], self.layout.near_bytes)
+        return found
+
+    def forget(self) -> None:
+        """Forget all that follows from sizes."""
+        self.known.clear()
+        self.sharings.clear()
+
+    def _key(self, sizes: Mapping[Atom, int], way: Way) -> tuple[Way, tuple[int, ...]]:
+        return way if self._decides else ALONE, tuple([sizes[atom] for atom in self.table.atoms])
+
+    def _numbers(self, sizes: Mapping[Atom, int], values: tuple[int, ...]) -> Numbers:
+        """The values of dimensions for some sizes, of which the `values` are. All ways of using threads need them."""
+        last = self._last
+        if last is None or last[0] != values:
             number = Numbers(sizes)
             self._check_memory(number)
-            found = self.known[key] = sized(self.layout, number, way)
-        return found
+            last = self._last = values, number
+        return last[1]
 
     def _choice(self, sizes: Mapping[Atom, int], most: int, other: bool | None) -> Choice | None:
         """The chooser of the way of using threads for some sizes: the same for all sizes with equally many binary
@@ -172,9 +199,10 @@ class CompiledStage:
 
     def _alone(self, sizes: Mapping[Atom, int]) -> Sized | None:
         """All that follows from sizes for which calls always use one thread. None for other sizes."""
-        found = self.sized(sizes, Way(processors.count()))
-        always = found.sharing.small or not (self._decides or found.sharing.several)
-        return found if always else None
+        way = Way(processors.count())
+        shared = self._sharing(sizes, way)
+        always = shared.small or not (self._decides or shared.several)
+        return self.sized(sizes, way) if always else None
 
     def at_once(self, sizes: Mapping[Atom, int], alike: array[int], finish: Finish) -> AtOnce | None:
         """See `Executable.at_once`. A call is one step if it uses one thread and little memory, and nothing has to be
@@ -194,16 +222,13 @@ class CompiledStage:
 
     def _run_by_choice(self, sizes: Mapping[Atom, int], arrays: list[np.ndarray]) -> list[np.ndarray]:
         """Run the program in the way that is chosen for this call."""
-        way = Way(processors.count())
-        sized, choice = self.sized(sizes, way), None
-        if not sized.sharing.several:
-            way = ALONE
-        else:
-            choice = self._choice(sizes, way.threads, sized.sharing.other)
-            if choice is not None:
-                way = choice.way()
-                sized = self.sized(sizes, way)
-        return self._run_in_way(sized, way, choice, arrays)
+        most = Way(processors.count())
+        shared = self._sharing(sizes, most)
+        if not shared.several:
+            return self._run_in_way(self.sized(sizes, most), ALONE, None, arrays)
+        choice = self._choice(sizes, most.threads, shared.other)
+        way = most if choice is None else choice.way()
+        return self._run_in_way(self.sized(sizes, way), way, choice, arrays)
 
     def _run_in_way(self, sized: Sized, way: Way, choice: Choice | None, arrays: list[np.ndarray]) -> list[np.ndarray]:
         made = [make() for make in sized.buffers]

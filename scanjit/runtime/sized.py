@@ -17,8 +17,7 @@ from scanjit.runtime.layout import Layout
 from scanjit.runtime.spare import maker
 from scanjit.runtime.table import STATUS_WORDS
 from scanjit.schedule.memory.addresses import assign
-from scanjit.schedule.threads.sharing import Sharing, sharing
-from scanjit.schedule.threads.teams import Way
+from scanjit.schedule.threads.sharing import Sharing
 from scanjit.types import Numbers
 
 
@@ -67,14 +66,15 @@ class Sized:
     sharing: Sharing
 
 
-def sized(layout: Layout, number: Numbers, way: Way) -> Sized:
-    """A program with the sizes of a call and the way in which it uses threads."""
+def sized(layout: Layout, number: Numbers, shared: Sharing) -> Sized:
+    """A program with the sizes of a call, whose threads share it like this."""
     table = layout.table
-    shared = sharing(layout.costs, number, way, layout.near_bytes)
-    number.learn(shared.numbers)
+    number = number.with_more(shared.numbers)
+    turns: dict[types.Atom, int] = {}
     for piece in layout.pieces:
         (atom,) = types.atoms(piece.turns)
-        number.learn({atom: piece.value(number)})
+        turns[atom] = piece.value(number)
+    number = number.with_more(turns)
     entries = array("q", bytes(8 * (table.size + STATUS_WORDS)))
     for dim, places in table.numbers:
         value = number(dim)

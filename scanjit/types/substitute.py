@@ -125,9 +125,11 @@ class Numbers:
             found = self._dims[dim] = self._sum(dim)
         return found
 
-    def learn(self, sizes: Mapping[Atom, int]) -> None:
-        """Know more sizes."""
-        self.sizes = {**self.sizes, **sizes}
+    def with_more(self, sizes: Mapping[Atom, int]) -> Numbers:
+        """The values for these and more sizes. What is computed already is not computed again."""
+        found = Numbers({**self.sizes, **sizes})
+        found._functions, found._dims = dict(self._functions), dict(self._dims)
+        return found
 
     def _sum(self, dim: Dimension) -> int:
         total = 0

@@ -164,7 +164,7 @@ def test_threads_keep_bands(shared: bool, meeting: float, monkeypatch: pytest.Mo
         f = function(KEPT, "emulate")
         (stage,) = f.executable.stages
         for args, results in zip(given, expected, strict=True):
-            stage.known.clear()
+            stage.forget()
             np.testing.assert_equal(f(*args), results)
             (sized,) = stage.known.values()
             found = sized.sharing.rows_apart

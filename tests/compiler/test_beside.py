@@ -147,7 +147,7 @@ def test_compiled_bits_do_not_depend_on_who_runs_what(always_apart, monkeypatch)
         for threads, meeting in itertools.product((1, 2, 3, 5), (0.0, 1e9)):
             config.threads = threads
             monkeypatch.setattr(rates, "MEETING", meeting)
-            f.executable.stages[0].known.clear()
+            f.executable.stages[0].forget()
             results.append(f(*args))
         for other in results[1:]:
             np.testing.assert_equal(results[0], other)
@@ -179,7 +179,7 @@ def test_only_the_threads_of_one_team_meet_at_a_place(always_apart, monkeypatch)
     }
     assert teams == {(0, 3, 1), (3, 2, 2), (0, 2, 3), (2, 3, 4)}
     config.threads = 5
-    stage.known.clear()
+    stage.forget()
     np.testing.assert_equal(wanted, f(*args))
 
 
@@ -292,7 +292,7 @@ def test_what_is_decided_is_explained(monkeypatch):
         f(*arguments(inputs))
         assert "on threads 0, 1, without waiting for each other" in f.explain()
         uneven = Assignment(None, 2e9, 1e9)
-        f.executable.stages[0].known.clear()
+        f.executable.stages[0].forget()
         monkeypatch.setattr(sharing, "assignment", lambda *_: uneven)
         f(*arguments(inputs))
         assert "all 2 threads share the steps of each (about 2.0e+09 operations apart, 1.0e+09" in f.explain()

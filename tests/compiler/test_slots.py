@@ -107,7 +107,7 @@ def test_the_bits_are_those_of_one_thread(always: None, short: int, made: Made) 
     for T, B in ((23, 1), (40, 3), (1, 2), (9, 0)):
         args, results = arguments(T, B), []
         for config.threads in (1, 2, 3, 8):
-            stage.known.clear()
+            stage.forget()
             results += [flat(f(*args)) for _ in range(4)]
         for found in results:
             np.testing.assert_equal(found, results[0])

@@ -252,7 +252,7 @@ def test_the_bits_are_those_of_one_thread(always: None, made: Made) -> None:
     for T, B in ((23, 1), (1, 2), (0, 2), (9, 0)):
         args, results = arguments(T, B), []
         for config.threads in (1, 2, 3, 8):
-            stage.known.clear()
+            stage.forget()
             results.append(flat(f(*args)))
             assert config.threads == 1 or T < 23 or "blocks of" in f.explain().split("side by side in turns")[1]
             results += [flat(f(*args)) for _ in range(6)]
@@ -274,7 +274,7 @@ def test_vectors_of_steps_begin_at_the_same_steps_for_any_number_of_threads(alwa
     rng, results = np.random.default_rng(0), []
     args = [rng.standard_normal(shape).astype("float32") for shape in ((23, 1, 1), *[(1, 1)] * 4)]
     for config.threads in (1, 2, 3):
-        f.executable.stages[0].known.clear()
+        f.executable.stages[0].forget()
         results.append([part.tobytes() for part in f(*args)])
     assert results[1:] == results[:1] * 2
 

@@ -150,7 +150,7 @@ def sharing(request, monkeypatch):
     for where, name, value in ((waves, "GAIN", gain), (waves, "SHORTEST", 2), (rates, "MEETING", meeting)):
         monkeypatch.setattr(where, name, value)
     for stage in f.executable.stages:
-        stage.known.clear()
+        stage.forget()
         stage.choices.clear()
     run(f, 2, cases[0][0])
     if waving:
@@ -160,7 +160,7 @@ def sharing(request, monkeypatch):
         assert re.search(r"while (piece\d+) >= 0:\n( +contract\w*\(.*\n){2,} +\1 = next_piece", f.source)
     yield f, cases
     for stage in f.executable.stages:
-        stage.known.clear()
+        stage.forget()
         stage.choices.clear()
 
 

@@ -40,7 +40,7 @@ class WaveCosts:
     ) -> list[Work]:
         """The works of loops with these prices, each in blocks of another size."""
         (atom,) = atoms(self.chosen)
-        numbers = {size: Numbers({**number.sizes, atom: size}) for size in sizes}
+        numbers = {size: number.with_more({atom: size}) for size in sizes}
         pairs = zip(branches, (numbers[size] for size in sizes), strict=True)
         return [Work(costs(branch, inside), inside, near_bytes) for branch, inside in pairs]
 
