@@ -1,4 +1,4 @@
-"""More small recurrences beside a loop that one writes for Numba: queues, walks, intervals, a stack, a turning point.
+"""More small recurrences beside a loop that one writes for Numba: queues, walks, windows, stacks, a turning point.
 
 The reference is that loop (`machines_numba`), run by Python itself.
 """
@@ -25,6 +25,16 @@ def customers(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
 def directions(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
     """Steps in four directions, and the counts of a grid."""
     return {"way": rng.integers(0, 4, sizes["T"]), "grid": np.zeros((32, 32), dtype)}
+
+
+def shares(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """Numbers from 0 to 1."""
+    return {"x": rng.uniform(0.0, 1.0, sizes["T"]).astype(dtype)}
+
+
+def coins(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """Zeros and ones."""
+    return {"way": rng.integers(0, 2, sizes["T"])}
 
 
 def program(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
@@ -96,6 +106,44 @@ def stack_machine(op: Any, x: Any) -> Any:
     return sj.scan(step, [op, x], [sj.zeros(16, x.dtype), 0, None])[-1]
 
 
+def longest_window(x: Any) -> Any:
+    """The longest window whose sum is at most 10, of numbers that are not negative."""
+    import scanjit as sj
+
+    def step(t: Any, new: Any, left: Any, total: Any, longest: Any) -> Any:
+        shorter = lambda state: (state[0] + 1, state[1] - x[state[0]])
+        left, total = sj.while_loop(lambda state: state[1] > 10.0, shorter, (left, total + new))
+        return left, total, sj.maximum(longest, t - left + 1)
+
+    return sj.scan(step, [sj.arange(x.shape[0]), x], [0, 0.0, 0])[2][-1]
+
+
+def greater_before(x: Any) -> Any:
+    """The last greater number before each one, -1 if there is none among the 64 on a stack."""
+    import scanjit as sj
+
+    def step(x: Any, stack: Any, size: Any) -> Any:
+        top = lambda size: stack[sj.maximum(size - 1, 0)]
+        size = sj.while_loop(lambda size: (size > 0) & (top(size) < x), lambda size: size - 1, size)
+        return stack[sj.minimum(size, 63)].set(x), sj.minimum(size + 1, 64), sj.where(size > 0, top(size), -1.0)
+
+    return sj.scan(step, x, [sj.zeros(64), 0, None])[2]
+
+
+def bounded_walk(way: Any) -> Any:
+    """A walk that does not go below 0."""
+    import scanjit as sj
+
+    return sj.scan(lambda way, at: sj.maximum(at + sj.where(sj.equal(way, 1), 1, -1), 0), way, 0)
+
+
+def last_one(way: Any) -> Any:
+    """Who is left in a circle of which every seventh leaves, after Josephus; only how many there are matters."""
+    import scanjit as sj
+
+    return sj.scan(lambda n, at: (at + 7) % n, sj.arange(1, way.shape[0] + 1), 0)[-1]
+
+
 def rotation(x: Any, p: Any) -> Any:
     """A point that turns and is pushed."""
     import scanjit as sj
@@ -136,6 +184,10 @@ CASES = [
     case("union of intervals", covered, customers, QUEUE, MANY),
     case("walk on a grid", walk, directions, {"way": {0: "T"}}, MANY),
     case("stack machine", stack_machine, program, {"op": {0: "T"}, "x": {0: "T"}}, MANY, ("T",)),
+    case("longest window", longest_window, shares, FREE, MANY),
+    case("greater one before", greater_before, shares, FREE, MANY, ("T",)),
+    case("bounded walk", bounded_walk, coins, {"way": {0: "T"}}, MANY, ("T",)),
+    case("last one of a circle", last_one, coins, {"way": {0: "T"}}, MANY),
     case("rotation", rotation, two_columns, FREE, MANY, ("T",)),
     case("GRU, 3 units", small_gru, units, FREE, LONG, ("T",)),
     case("level and trend", holt, partial(series, p=[0.3, 0.1]), FREE, MANY, ("T",)),

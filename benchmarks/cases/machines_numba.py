@@ -74,6 +74,52 @@ def stack_machine(op, x):
 
 
 @compiled
+def longest_window(x):
+    """The longest window whose sum is at most 10, of numbers that are not negative."""
+    left = longest = 0
+    total = 0.0
+    for t in range(x.shape[0]):
+        total += x[t]
+        while total > 10.0:
+            total -= x[left]
+            left += 1
+        longest = max(longest, t - left + 1)
+    return np.array(longest)
+
+
+@compiled
+def greater_before(x):
+    """The last greater number before each one, -1 if there is none among the 64 on a stack."""
+    found, stack, size = np.empty_like(x), np.zeros(64), 0
+    for t in range(x.shape[0]):
+        while size > 0 and stack[size - 1] < x[t]:
+            size -= 1
+        found[t] = stack[size - 1] if size > 0 else -1.0
+        stack[min(size, 63)] = x[t]
+        size = min(size + 1, 64)
+    return found
+
+
+@compiled
+def bounded_walk(way):
+    """A walk that does not go below 0."""
+    path, at = np.empty_like(way), 0
+    for t in range(way.shape[0]):
+        at = max(at + (1 if way[t] == 1 else -1), 0)
+        path[t] = at
+    return path
+
+
+@compiled
+def last_one(way):
+    """Who is left in a circle of which every seventh leaves, after Josephus; only how many there are matters."""
+    at = 0
+    for n in range(1, way.shape[0] + 1):
+        at = (at + 7) % n
+    return np.array(at)
+
+
+@compiled
 def rotation(x, p):
     """A point that turns and is pushed."""
     path = np.empty_like(x)

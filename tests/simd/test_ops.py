@@ -10,7 +10,18 @@ import scanjit as sj
 from scanjit.kinds import KINDS
 from scanjit.runtime import host
 
-from .support import FLOATS, INTEGERS, NATIVE, SIGNED, run_compiled, run_emulated, same, source_of, special_values
+from .support import (
+    FLOATS,
+    INTEGERS,
+    NATIVE,
+    SIGNED,
+    assembly,
+    run_compiled,
+    run_emulated,
+    same,
+    source_of,
+    special_values,
+)
 
 
 class Case(NamedTuple):
@@ -292,3 +303,12 @@ def test_integers_are_made_of_whole_vectors_of_floats() -> None:
     x = sj.tensor((64,), "float32", "x")
     text = sj.function([x], x.astype("int32")).inspect_asm()
     assert "cvttps2dq" in text and "cvttss2si" not in text
+
+
+@pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+def test_a_remainder_of_one_number_is_that_of_the_instruction() -> None:
+    """It is not computed from the quotient, and its sign is guessed: both would be waited for."""
+    body = ["x = load_i64x1(p)", "for i in range(n):", "    x = mod(x, load_i64x1(q + i*8))", "store(p, x)"]
+    text = assembly(source_of(["load_i64x1", "mod", "store"], ["p", "q", "n"], body), host.target())
+    assert "imul" not in text
+    assert "\tjs\t" in text
