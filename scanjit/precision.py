@@ -173,14 +173,19 @@ class _Mixed:
         return tree.unflatten(self.policy.applied([as_node(leaf) for leaf in leaves], given))
 
 
-def _measured(f: CompiledFunction[Any], batches: Iterable[Any]) -> dict[Place, MeasuredProduct]:
+def _measured(f: CompiledFunction[Any], batches: object) -> dict[Place, MeasuredProduct]:
     """The measurements of the products of a function on typical arguments: their scales, and then their errors."""
     from scanjit.rewrite.calibrate import errors_with, operands_that_vary
     from scanjit.rewrite.narrow import MeasuredProduct
 
-    given = [batch if isinstance(batch, tuple | list) else (batch,) for batch in batches]
+    given = list(batches) if isinstance(batches, Iterable) and not is_symbol(batches) else []
     if not given:
-        raise errors.ArgumentError("nothing is given to calibrate with", fix="calibrate=[(x,), ...]")
+        raise errors.ArgumentError(
+            "nothing is given to calibrate with",
+            got=repr(batches),
+            fix="give a list of arguments: calibrate=[(x,), ...]",
+        )
+    given = [batch if isinstance(batch, tuple | list) else (batch,) for batch in given]
     known = {}
     for place, largest in _largest(f, given, operands_that_vary).items():
         if any(not 0 <= value < np.inf for value in largest if value != -np.inf):  # -inf: nothing was multiplied
@@ -207,6 +212,6 @@ def _largest(f: CompiledFunction[Any], batches: Sequence[Any], watch: Watch) -> 
     found = watched(f.graph.roots, watch)
     outputs, tree = flatten([value for _, values in found for value in values])
     graph = dataclasses.replace(f.graph, outputs=tuple(outputs), tree=tree, updates=(), names=())
-    watching: CompiledFunction[Any] = CompiledFunction(graph, f"{f.name}_watched", f.mode)
+    watching: CompiledFunction[Any] = CompiledFunction(graph, f.name, f.mode)
     totals = iter(np.max([[float(value) for value in watching(*batch)] for batch in batches], axis=0).tolist())
     return {place: [next(totals) for _ in values] for place, values in found}

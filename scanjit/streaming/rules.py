@@ -404,7 +404,11 @@ def _scan(cutter: Cut, node: Node, operands: Operands) -> list[Value | None]:
         refuse(node, "a loop over the steps that ends early")
     more = cutter.more(params["length"])
     if more is None or not all(isinstance(x, TimeRows) and x.axis == 0 and not x.merged for x in xs):
-        refuse(node, "a loop that does not go over the steps")
+        refuse(
+            node,
+            "a loop that does not go over the steps",
+            "say which axis of the inputs is time, as by time=1 for inputs (batch, time, features)",
+        )
     given = [*inits, *consts]
     if not all(isinstance(value, Fixed | Begun) for value in given):
         refuse(node, "a loop whose start or whose constants depend on the steps")

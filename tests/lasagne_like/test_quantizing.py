@@ -144,8 +144,11 @@ def test_a_nan_stays_one_with_constant_scales(mode: Any) -> None:
 def test_what_cannot_be_calibrated() -> None:
     x = sj.matrix("x", dtype="float32")
     f = sj.function([x], x @ x.T, mode="reference")
-    with pytest.raises(sj.ArgumentError, match="nothing is given to calibrate with"):
-        sj.mixed(f, weights="int8", calibrate=[])
+    for nothing in ([], 5, x):
+        with pytest.raises(sj.ArgumentError, match=r"nothing is given to calibrate with(.|\n)*calibrate=\[\(x,\), "):
+            sj.mixed(f, weights="int8", calibrate=nothing)
+    with pytest.raises(sj.ShapeError, match=rf"argument 0 \('x'\) of {f.name} must have 2 dimensions"):
+        sj.mixed(f, weights="int8", calibrate=np.ones((2, 20), "float32"))
     with pytest.raises(sj.ArgumentError, match="numbers that are not finite enter a product"):
         sj.mixed(f, weights="int8", calibrate=[np.full((2, 20), np.nan, "float32")])
     with pytest.raises(sj.ArgumentError, match="calibrate is for compiled functions and integers of 8 bits"):

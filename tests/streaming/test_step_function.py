@@ -293,6 +293,9 @@ def test_what_needs_later_steps_is_refused():
         x, sj.scan(lambda row, h: row + h, x, np.zeros(2), go_backwards=True), "last step to the first|another order"
     )
     refused(x, x[::-1], "another order")
+    batch = sj.tensor((None, "T", 2), name="batch")  # a layer's input
+    rows = sj.scan(lambda row, h: row + h, batch.transpose((1, 0, 2)), sj.zeros((batch.shape[0], 2)))
+    assert "time=1" in str(refused(batch, rows, "a loop that does not go over the steps"))
     refused(x, x - x.mean(0), "value after the last step")
     refused(x, x @ x.T, "several steps at once|mixes")
     refused(x, x[1:], r"entry t needs step t \+ 1")
