@@ -30,7 +30,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("scanjit", deadline=None)  # on a busy machine any example may take long
 settings.load_profile("scanjit")
 
-collect_ignore_glob = [] if find_spec("onnx") else ["scanjit/onnx/*"]
+collect_ignore_glob = [] if find_spec("onnx") else ["scanjit/onnx/*", "tests/onnx/*"]
 if not (find_spec("narwhals") and find_spec("pandas")):
     collect_ignore_glob.append("scanjit/frames/*")
 if not find_spec("distributed"):
@@ -87,6 +87,12 @@ def numbers_of_its_own(request: pytest.FixtureRequest) -> None:
         if isinstance(shared, np.random.Generator):
             seed = zlib.crc32(request.node.nodeid.encode())
             shared.bit_generator.state = type(shared.bit_generator)(seed).state
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator of the random numbers of a test."""
+    return np.random.default_rng(0)
 
 
 @pytest.fixture

@@ -15,13 +15,9 @@ from scanjit.runtime import host
 from scanjit.schedule.nests import TimeLoop
 from scanjit.schedule.pipeline import schedule
 from tests.compare import all_close
+from tests.optional import optional
 
-try:
-    import jax
-    from jax import lax, numpy as jnp
-except ImportError:
-    jax = None
-needs_jax = pytest.mark.skipif(jax is None, reason="JAX is not installed")
+jax, needs_jax = optional("jax")
 
 X, W = sj.vector("x"), sj.vector("w")
 GIVEN = np.array([0.3, 2.0, 700.0, 1.3, 9.0, 1e-3, 4.0, 16.0, 25.5])
@@ -184,13 +180,13 @@ def test_beside_jax() -> None:
         return abs(h * h - x) <= 1e-6 * x
 
     def by_while(x: Any) -> Any:
-        return lax.while_loop(lambda h: ~ended(h, x), lambda h: 0.5 * (h + x / h), x)
+        return jax.lax.while_loop(lambda h: ~ended(h, x), lambda h: 0.5 * (h + x / h), x)
 
     def by_scan(x: Any) -> Any:
         def step(h: Any, _: Any) -> Any:
-            return jnp.where(ended(h, x), h, 0.5 * (h + x / h)), None
+            return jax.numpy.where(ended(h, x), h, 0.5 * (h + x / h)), None
 
-        return lax.scan(step, x, None, length=MOST)[0]
+        return jax.lax.scan(step, x, None, length=MOST)[0]
 
     values, slope, forward = sj.function([X, W], both_ways(while_root, lambda f, x: sj.vmap(f)(x)))(GIVEN, WEIGHTS)
     np.testing.assert_allclose(values, jax.vmap(by_while)(GIVEN), rtol=1e-12, atol=1e-13)

@@ -133,16 +133,15 @@ def written(monkeypatch):
     return labels
 
 
-def test_loops_that_are_alike_are_written_once(written):
+def test_loops_that_are_alike_are_written_once(written, rng):
     inputs, outputs = ensemble(*[(0.5, "float32", 40)] * 4)
     f, g = (sj.function(inputs, outputs, mode=mode) for mode in ("emulate", "reference"))
     assert written.count("branch") == 1
-    rng = np.random.default_rng(0)
     values = [rng.uniform(-0.2, 0.2, shape).astype("float32") for shape in [(7, 3, 40), (40, 40)] * 4]
     all_close(f(*values), g(*values), rtol=1e-5, atol=1e-6)
 
 
-def test_long_sums_that_are_alike_are_written_once(written):
+def test_long_sums_that_are_alike_are_written_once(written, rng):
     inputs, outputs = [], []
     for size in (1500, 1500, 700, 1500):
         x, w = (sj.tensor(shape, "float32") for shape in (("B", size), (size, 96)))
@@ -151,7 +150,6 @@ def test_long_sums_that_are_alike_are_written_once(written):
     f, g = (sj.function(inputs, outputs, mode=mode) for mode in ("emulate", "reference"))
     assert written.count("loop") == 4  # a product has a loop for one row and one for more; 700 is another size
     assert f.source.count("for block") == 8  # each of them has a loop inside
-    rng = np.random.default_rng(0)
     shapes = [tuple({"B": 5}.get(str(dim), dim) for dim in node.type.shape) for node in inputs]
     values = [rng.uniform(-1, 1, shape).astype("float32") for shape in shapes]
     all_close(f(*values), g(*values), rtol=1e-5, atol=1e-4)
@@ -168,11 +166,10 @@ def test_more_equal_layers_write_no_more_functions(written):
 
 
 @pytest.mark.parametrize("other", [(0.25, "float32", 40), (0.5, "float64", 40), (0.5, "float32", 48)])
-def test_loops_that_differ_are_not_taken_for_each_other(other, written):
+def test_loops_that_differ_are_not_taken_for_each_other(other, written, rng):
     inputs, outputs = ensemble((0.5, "float32", 40), other, (0.5, "float32", 40), other)
     f, g = (sj.function(inputs, outputs, mode=mode) for mode in ("emulate", "reference"))
     assert written.count("branch") == 2
-    rng = np.random.default_rng(0)
     shapes = [tuple({"T": 7, "B": 3}.get(str(dim), dim) for dim in node.type.shape) for node in inputs]
     values = [rng.uniform(-0.2, 0.2, shape).astype(node.dtype) for shape, node in zip(shapes, inputs, strict=True)]
     all_close(f(*values), g(*values), rtol=1e-5, atol=1e-6)

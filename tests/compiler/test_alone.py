@@ -37,12 +37,11 @@ def filtered(y: Any, F: Any, P: Any, early: bool = False, unroll: int = 1) -> An
     ("threads", "early", "unroll"),
     [(1, False, 1), (2, False, 1), (3, False, 1), (2, True, 1), (1, False, 3), (2, False, 2)],
 )
-def test_values_and_gradients(threads: int, early: bool, unroll: int) -> None:
+def test_values_and_gradients(threads: int, early: bool, unroll: int, rng: np.random.Generator) -> None:
     y, F, P = sj.tensor(("T", 2), name="y"), sj.tensor((N, N), name="F"), sj.tensor((N, N), name="P")
     _, covariance, terms = filtered(y, F, P, early, unroll)
     total = terms.sum() + covariance.sum()
     outputs = [total] if early else [total, *sj.grad(total, [y, F, P])]
-    rng = np.random.default_rng(0)
     given = [rng.normal(size=(7, 2)), 0.9 * np.eye(N) + 0.05 * rng.normal(size=(N, N)), np.eye(N)]
     wanted = sj.function([y, F, P], outputs, mode="reference")(*given)
     with Config(threads=threads, small=True).active():

@@ -76,10 +76,8 @@ def test_memory_is_that_of_a_band(name: str) -> None:
     known = {types.as_atom(dim): sizes[str(dim)] for node in INPUTS for dim in node.type.shape if str(dim) in sizes}
     buffers = {buffer for s in program.suite for buffer, _, _ in s.all_refs() if buffer.kind == "temporary"}
     for buffer in buffers:
-        assert types.evaluate(buffer.nbytes, known) <= 50 * 10**6, (
-            buffer.name,
-            buffer.shape,
-        )  # 400 MB for all points
+        # 400 MB for all points
+        assert types.evaluate(buffer.nbytes, known) <= 50 * 10**6, (buffer.name, buffer.shape)
 
 
 def function(cases: dict[str, list[sj.Node]], mode: str) -> Callable[..., list[Any]]:
@@ -178,7 +176,7 @@ def test_threads_keep_bands(shared: bool, meeting: float, monkeypatch: pytest.Mo
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_few_linear_series_fill_vectors_with_steps(dtype: str, mode: Any) -> None:
+def test_a_few_linear_series_fill_vectors_with_steps(dtype: str, mode: Any, rng: np.random.Generator) -> None:
     """Running sums and maxima, an average that forgets, and its gradients; also where something is not finite."""
     x, a = sj.tensor(("b", "n"), dtype), sj.scalar("a", dtype)
     smooth = sj.vmap(lambda row, a: sj.scan(lambda v, h: a * h + v, row, 0.0), in_axes=(0, None))(x, a)
@@ -186,7 +184,6 @@ def test_a_few_linear_series_fill_vectors_with_steps(dtype: str, mode: Any) -> N
     f = sj.function([x, a], results, mode=mode)
     g = sj.function([x, a], results, mode="reference")
     close = 1e-4 if dtype == "float32" else 1e-11
-    rng = np.random.default_rng(0)
     for shape in ((1, 300), (3, 67), (7, 16), (8, 40), (15, 33), (16, 33), (17, 5), (0, 5), (2, 0)):
         rows = rng.normal(size=shape).astype(dtype)
         for odd in ((), (np.inf,), (np.nan,)):

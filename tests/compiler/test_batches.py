@@ -87,20 +87,19 @@ def test_terms_along_two_axes_of_an_operand(axes: tuple[tuple[int, int], ...], k
     np.testing.assert_allclose(f(x, y), np.tensordot(x, y, axes=axes), rtol=1e-12, atol=1e-13)
 
 
-def test_parts_of_a_matrix_have_panels_of_their_own() -> None:
+def test_parts_of_a_matrix_have_panels_of_their_own(rng: np.random.Generator) -> None:
     """They begin at one place, but one part has more columns. A product of the same part shares its panels."""
     shapes = (140, 7), (140, 7), (7, 64)
     a, b, w = (sj.tensor(shape) for shape in shapes)
     y = [a @ w[:, :20], sj.sort(b, 0) @ w[:, :50], sj.sort(a, 0) @ w[:, :20]]
     f, reference = (sj.function([a, b, w], y, mode=mode) for mode in ("emulate", "reference"))
     assert str(sj.dprint(f, file="str", stage="blocks")).count("temporary panels") == 2
-    rng = np.random.default_rng(0)
     given = [rng.normal(size=shape) for shape in shapes]
     all_close(f(*given), reference(*given), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("other", ["one matrix", "terms along two axes"])
-def test_products_of_one_left_operand_that_need_panels_of_their_own(other: str) -> None:
+def test_products_of_one_left_operand_that_need_panels_of_their_own(other: str, rng: np.random.Generator) -> None:
     """Both are computed in one nest: one reads a batch of matrices or terms that lie along one axis, the other does
     not."""
     shapes: list[tuple[int, ...]] = [(3, 140, 7), (3, 20, 7), (20, 7)]
@@ -113,18 +112,16 @@ def test_products_of_one_left_operand_that_need_panels_of_their_own(other: str) 
         y = sj.tensordot(a, b, 2) * sj.tensordot(a, c[:, :4], 2)
     f, reference = (sj.function([a, b, c], y, mode=mode) for mode in ("emulate", "reference"))
     assert f.explain().count(PACKED) == 2
-    rng = np.random.default_rng(0)
     given = [rng.normal(size=shape) for shape in shapes]
     np.testing.assert_allclose(f(*given), reference(*given), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_heads_of_a_recurrence_are_packed_before_the_loop(dtype: str) -> None:
+def test_heads_of_a_recurrence_are_packed_before_the_loop(dtype: str, rng: np.random.Generator) -> None:
     """Forward and in the gradient, where each head's matrix is read transposed."""
     x, w = sj.tensor(("T", 3, "B", 8), dtype), sj.tensor((3, 8, 8), dtype)
     h = sj.scan(lambda row, h: sj.tanh(row + h @ w), x, sj.zeros((3, x.shape[2], 8), dtype))
     outputs = [h, *sj.grad((h**2).sum(), [x, w])]
-    rng = np.random.default_rng(1)
     with host.using(AVX2):
         f = sj.function([x, w], outputs, mode="emulate")
         assert f.explain().count(HOISTED) == 2
@@ -170,7 +167,7 @@ def test_matrices_that_may_overlap() -> None:
         assert may_overlap(Access(buffer, 0, strides)) == expected, strides
 
 
-def test_a_matrix_that_steps_change_is_packed_each_time_it_is_read() -> None:
+def test_a_matrix_that_steps_change_is_packed_each_time_it_is_read(rng: np.random.Generator) -> None:
     """A row of it is set where it lies: a pack before the loop, and one from before the change, would hold the old
     row."""
     x, w, h = sj.tensor(("T", 20, 12)), sj.tensor((12, 12)), sj.tensor((20, 12))
@@ -182,7 +179,6 @@ def test_a_matrix_that_steps_change_is_packed_each_time_it_is_read() -> None:
 
     rows, matrices = sj.scan(step, [sj.arange(x.shape[0]), x], [h, w])
     outputs = [rows, matrices[-1]]
-    rng = np.random.default_rng(2)
     with host.using(AVX2):
         f = sj.function([x, w, h], outputs, mode="emulate")
         assert f.explain().count(PACKED) == 2

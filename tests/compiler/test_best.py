@@ -28,12 +28,11 @@ def rows(rng: np.random.Generator, dtype: str, size: int) -> np.ndarray:
 
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int8"])
-def test_places_and_values(dtype: str, mode: str) -> None:
+def test_places_and_values(dtype: str, mode: str, rng: np.random.Generator) -> None:
     x = sj.tensor(("rows", "n"), dtype)
     largest = sj.function([x], [sj.argmax(x, 1), x.max(1)], mode=mode)
     smallest = sj.function([x], sj.argmin(x, 1), mode=mode)
     assert all(f.source.count("block0 in range") == 1 for f in (largest, smallest))
-    rng = np.random.default_rng(0)
     for size in LENGTHS if mode == "numba" else LENGTHS[3::4]:
         given = rows(rng, dtype, size)
         np.testing.assert_equal(largest(given), (given.argmax(1), given.max(1)))
@@ -57,13 +56,12 @@ def test_only_long_rows_of_plain_elements_are_divided(case: str) -> None:
 
 
 @pairwise(dtype=["float64", "float32", "int8"], size=[1, 8, 9, 24, 100, None], mode=["emulate", "numba"])
-def test_the_first_true_answer(dtype: str, size: int | None, mode: str) -> None:
+def test_the_first_true_answer(dtype: str, size: int | None, mode: str, rng: np.random.Generator) -> None:
     """It is the least place with a true answer, and 0 where no answer is true."""
     x = sj.tensor(("rows", size), dtype)
     found = [sj.argmax(x > 2, 1), sj.argmin(x > -3, 1), sj.argmax(x > 2, 0), sj.argmin(x > -3, 0), sj.argmax(x > 2)]
     f = sj.function([x], found, mode=mode)
     assert size in (1, 8) or "better" not in f.source
-    rng = np.random.default_rng(0)
     for n in (1, 5, 40) if size is None else (size,):
         given = np.clip(rng.standard_normal((12, n)) * 3, -5, 5).astype(dtype)
         given[0], given[1] = 5, -5
@@ -73,7 +71,7 @@ def test_the_first_true_answer(dtype: str, size: int | None, mode: str) -> None:
 
 
 @pairwise(dtype=["float64", "float32", "int64"], size=[6, 7, 8], mode=["emulate", "numba"])
-def test_few_elements_are_compared_in_pairs(dtype: str, size: int, mode: str) -> None:
+def test_few_elements_are_compared_in_pairs(dtype: str, size: int, mode: str, rng: np.random.Generator) -> None:
     """In steps that change single elements, which a vector would wait for."""
     k, x, start = sj.lvector("k"), sj.vector("x", dtype), sj.tensor((size,), dtype)
 
@@ -83,7 +81,6 @@ def test_few_elements_are_compared_in_pairs(dtype: str, size: int, mode: str) ->
 
     f = sj.function([k, x, start], sj.scan(step, [k, x], [start, None, None])[1:], mode=mode)
     assert "better4" in f.source
-    rng = np.random.default_rng(0)
     values = [0, 1, 2, -1] if dtype == "int64" else [0.0, -0.0, 1.0, 2.0, -1.0, np.nan, np.inf, -np.inf]
     for n in (4, 8):
         places, given = rng.integers(0, size, 100), rng.choice(np.array(values[:n]), 100).astype(dtype)

@@ -236,12 +236,11 @@ def test_rows_that_are_stored_in_parts_lie_on_the_stack() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int8", "bool"])
-def test_all_rows(dtype: str) -> None:
+def test_all_rows(dtype: str, rng: np.random.Generator) -> None:
     x, start = sj.tensor(("T", "N"), dtype, "x"), sj.tensor(("N",), dtype, "start")
     step = lambda x, s: (s ^ x) | s.any() if dtype == "bool" else s + x * (x - sj.cast(s.sum(), dtype))
     rows = sj.scan(step, x, start)
     f, wanted = (sj.function([x, start], rows, mode=mode) for mode in ("numba", "reference"))
-    rng = np.random.default_rng(0)
     for length, size in ((0, 3), (1, 1), (3, 3), (3, 8), (3, 16), (3, 17), (3, 300)):
         given = [rng.integers(-2, 3, shape).astype(dtype) for shape in ((length, size), size)]
         np.testing.assert_array_equal(f(*given), wanted(*given))
@@ -294,9 +293,8 @@ def test_a_step_may_sum_down_no_columns() -> None:
 
 @pytest.mark.parametrize("width", [16, 32, 64])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_square_states_whose_rows_are_vectors(dtype: str, width: int) -> None:
+def test_square_states_whose_rows_are_vectors(dtype: str, width: int, rng: np.random.Generator) -> None:
     """A nest goes through their rows as if they were one: it is longer than a vector."""
-    rng = np.random.default_rng(5)
     lanes = width // np.dtype(dtype).itemsize
     for size in (lanes, 2 * lanes):
         x, y = (sj.tensor(("T", size, size), dtype, name) for name in "xy")
@@ -310,9 +308,8 @@ def test_square_states_whose_rows_are_vectors(dtype: str, width: int) -> None:
 
 @pytest.mark.parametrize("width", [16, 32, 64])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_windows_that_reach_into_the_next_row(dtype: str, width: int) -> None:
+def test_windows_that_reach_into_the_next_row(dtype: str, width: int, rng: np.random.Generator) -> None:
     """They are no parts of a row, though they have fewer elements than one."""
-    rng = np.random.default_rng(5)
     lanes = width // np.dtype(dtype).itemsize
     for size in (lanes, 2 * lanes):
         x, start = sj.tensor(("T", size), dtype, "x"), sj.tensor((3, size), dtype, "start")

@@ -69,8 +69,7 @@ def series(length, dtype, rng):
 
 @pytest.mark.quick(5)
 @pairwise(name=STEPS, backwards=[False, True], dtype=["float32", "float64"], mode=["emulate", "numba"])
-def test_values_are_those_of_numpy_whatever_is_nan(name, backwards, dtype, mode):
-    rng = np.random.default_rng(0)
+def test_values_are_those_of_numpy_whatever_is_nan(name, backwards, dtype, mode, rng):
     f, right = (made(name, m, dtype, go_backwards=backwards) for m in (mode, "reference"))
     for length in [0, 1, 3, 4, 5, 8, 17, *rng.integers(1, 40, 12 if mode == "emulate" else 200)]:
         x, start = series(length, dtype, rng), series(STEPS[name][1], dtype, rng)
@@ -100,7 +99,7 @@ def test_processors_with_numpys_maximum_use_it():
     assert nest_for("drawdown", target_for("aarch64-linux-gnu")).extrema is None
 
 
-def test_extrema_of_two_dtypes_in_a_step():
+def test_extrema_of_two_dtypes_in_a_step(rng):
     """None of them is one instruction: what is tested for NaN has one dtype."""
     x, y = sj.vector("x"), sj.vector("y", dtype="float32")
 
@@ -109,7 +108,6 @@ def test_extrema_of_two_dtypes_in_a_step():
 
     outputs = sj.scan(step, [x, y], [0.0, sj.constant(0.0, dtype="float32")])
     f, reference = (sj.function([x, y], outputs, mode=mode) for mode in ("emulate", "reference"))
-    rng = np.random.default_rng(3)
     for length in (0, 1, 57):
         given = series(length, "float64", rng), series(length, "float32", rng)
         np.testing.assert_equal(f(*given), reference(*given))

@@ -33,13 +33,12 @@ def expected(x: np.ndarray, w: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
 
 @pytest.mark.quick(4)
 @pairwise(rows=["B", 2, FEW, FEW + 1, 24, 40], dtype=["float32", "float64"], mode=["numba", "emulate"])
-def test_values_and_gradients(rows: int | str, dtype: str, mode: str) -> None:
+def test_values_and_gradients(rows: int | str, dtype: str, mode: str, rng: np.random.Generator) -> None:
     inputs, outputs = products(rows, dtype)
     functions = {}
     for threads in (1, 2, 3) if mode == "numba" else (1, 3):
         with Config(threads=threads).active():
             functions[threads] = sj.function(inputs, outputs, mode=mode)
-    rng = np.random.default_rng(0)
     numbers = (0, 1, 2, FEW, FEW + 1, 9, 70) if isinstance(rows, str) else (rows,)
     sizes = [(5, 3), (0, 4), (4, 0), (1, 1), (9, 1), (0, 1), (33, 17)] + [(300, 130)] * (mode == "numba")
     for i, count in enumerate(numbers):
@@ -116,7 +115,7 @@ def test_what_stays_in_the_cache_is_packed_for_many_rows_only(
 @pytest.mark.quick(4)
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_batches_of_small_matrices(dtype: str, mode: str) -> None:
+def test_batches_of_small_matrices(dtype: str, mode: str, rng: np.random.Generator) -> None:
     """Any numbers of rows and columns have the bits that they have in larger matrices."""
     x, y = sj.tensor(("B", "M", "K"), dtype, "x"), sj.tensor(("B", "K", "N"), dtype, "y")
     z = sj.tensor(("B", "N", "K"), dtype, "z")
@@ -125,7 +124,6 @@ def test_batches_of_small_matrices(dtype: str, mode: str) -> None:
         with Config(threads=threads).active():
             functions[threads] = sj.function([x, y, z], [x @ y, x @ z.transpose(0, 2, 1)], mode=mode)
     assert "columns of N are one vector" in functions[1].explain()
-    rng = np.random.default_rng(0)
     for terms in (0, 1, 7, 40):
         a, b = rng.standard_normal((5, 9, terms)).astype(dtype), rng.standard_normal((5, terms, 35)).astype(dtype)
         whole = functions[1](a, b, b.transpose(0, 2, 1).copy())
@@ -141,11 +139,10 @@ def test_batches_of_small_matrices(dtype: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_row_has_the_same_bits_among_few_and_many(dtype: str) -> None:
+def test_a_row_has_the_same_bits_among_few_and_many(dtype: str, rng: np.random.Generator) -> None:
     """So a stream of short blocks computes what one long block does, and so do stretches between checkpoints."""
     inputs, outputs = products("B", dtype)
     f = sj.function(inputs, [*outputs[:4], outputs[4]])
-    rng = np.random.default_rng(0)
     for terms, columns in ((7, 5), (600, 40), (300, 130)):
         shapes = ((9, terms), (terms, columns), (columns, terms))
         x, w, v = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
@@ -162,7 +159,7 @@ def test_a_row_has_the_same_bits_among_few_and_many(dtype: str) -> None:
 
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_operands_with_neighbouring_terms_are_read_in_squares(dtype: str, mode: str) -> None:
+def test_operands_with_neighbouring_terms_are_read_in_squares(dtype: str, mode: str, rng: np.random.Generator) -> None:
     """One column, and few rows of `x @ v.T`, have the bits that they have among many."""
     x, w, v = sj.matrix("x", dtype=dtype), sj.matrix("w", dtype=dtype), sj.matrix("v", dtype=dtype)
     functions = []
@@ -173,7 +170,6 @@ def test_operands_with_neighbouring_terms_are_read_in_squares(dtype: str, mode: 
         explained = functions[0].explain()
         assert "one column of w.shape[1], squares are transposed" in explained
         assert f"at most {FEW} rows of x.shape[0], squares are transposed" in explained
-    rng = np.random.default_rng(0)
     for terms in (0, 1, 16, 45):
         a, b = rng.standard_normal((37, terms)).astype(dtype), rng.standard_normal((terms, 20)).astype(dtype)
         whole = functions[0](a, b, b.T.copy())

@@ -32,14 +32,13 @@ def expected(x: np.ndarray, r: np.ndarray) -> np.ndarray:
 
 @pytest.mark.quick(4)
 @pairwise(n=["n", 3, 5, 16, 33], dtype=["float32", "float64"], mode=["numba", "emulate"])
-def test_states_as_columns(n: int | str, dtype: str, mode: str) -> None:
+def test_states_as_columns(n: int | str, dtype: str, mode: str, rng: np.random.Generator) -> None:
     inputs, outputs = states("T", n, dtype)
     assert ALONG_SUMS not in sj.function(inputs, outputs[0], mode="emulate").explain()
     functions = {}
     for threads in (1, 2, 3):
         with Config(threads=threads).active():
             functions[threads] = sj.function(inputs, outputs, mode=mode)
-    rng = np.random.default_rng(0)
     for size in (0, 1, 2, 7, 8, 9, 40) + (300,) * (mode == "numba") if isinstance(n, str) else (n,):
         for steps in (0, 1, 2, 9):
             x, r = (rng.standard_normal(s).astype(dtype) / max(size, 1) for s in ((steps, size), (size, size)))
@@ -53,10 +52,9 @@ def test_states_as_columns(n: int | str, dtype: str, mode: str) -> None:
             np.testing.assert_allclose(results[1][0], expected(x, r), rtol=rtol, atol=rtol)
 
 
-def test_gradients() -> None:
+def test_gradients(rng: np.random.Generator) -> None:
     inputs, outputs = states("T", "n", "float64")
     f = sj.function(inputs, outputs)
-    rng = np.random.default_rng(0)
     x, r, dr = rng.standard_normal((6, 5)), rng.standard_normal((5, 5)), rng.standard_normal((5, 5))
     above, below = ((expected(x, r + e * dr) ** 2).sum() for e in (1e-6, -1e-6))
     np.testing.assert_allclose((f(x, r)[2] * dr).sum(), (above - below) / 2e-6, rtol=1e-7)
@@ -75,7 +73,7 @@ def test_what_a_step_changes_is_not_packed_for_it() -> None:
     assert ALONG_SUMS in explained(lambda row, h, a: (a @ h + row, a * 0.5), [x, r], x, [zeros, r])
 
 
-def test_a_loop_in_a_loop_and_a_branch() -> None:
+def test_a_loop_in_a_loop_and_a_branch(rng: np.random.Generator) -> None:
     """The inner loop multiplies by a matrix of the outer step, and a branch by one that no step changes."""
     m, r = sj.tensor(("T", "n", "n"), "float64", "m"), sj.tensor(("n", "n"), "float64", "r")
 
@@ -84,7 +82,6 @@ def test_a_loop_in_a_loop_and_a_branch() -> None:
         return sj.ifelse(inner.sum() > 0, r @ inner, inner)
 
     f = sj.function([m, r], sj.scan(step, m, sj.ones((m.shape[1],), "float64")))
-    rng = np.random.default_rng(0)
     a, b = rng.standard_normal((7, 5, 5)), rng.standard_normal((5, 5))
     h, wanted = np.ones(5), []
     for matrix in a:

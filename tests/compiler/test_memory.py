@@ -75,7 +75,7 @@ def test_the_plan_changes_nothing() -> None:
         check(program(seed), [Config(shared=True, width=32)], runs=3)
 
 
-def test_compiled_with_and_without_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_with_and_without_sharing(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     x = sj.tensor(("T", "B", "N"), "float32", "x")
     w = sj.tensor(("N", "N"), "float32", "w")
     h, y = sj.scan(
@@ -83,7 +83,6 @@ def test_compiled_with_and_without_sharing(monkeypatch: pytest.MonkeyPatch) -> N
     )  # fmt: skip
     cost = (h * y).sum()
     outputs = [cost, *sj.grad(cost, [x, w]), sj.logsumexp(h[-1] @ w, 1)]
-    rng = np.random.default_rng(0)
     given = rng.normal(size=(6, 3, 20)).astype("float32"), rng.normal(size=(20, 20)).astype("float32") / 5
     shared = sj.function([x, w], outputs)(*given)
 

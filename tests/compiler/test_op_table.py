@@ -95,9 +95,8 @@ def test_elementwise_compiled(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("op", ["sum", "prod", "max", "min", "argmax", "argmin"])
-def test_reductions_compiled(op: str) -> None:
+def test_reductions_compiled(op: str, rng: np.random.Generator) -> None:
     """Along the lanes and across them."""
-    rng = np.random.default_rng(0)
     nodes, made, arrays = [], [], []
     for dtype in ("float32", "int64"):
         x = sj.tensor(("n", "m"), dtype)

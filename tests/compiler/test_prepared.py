@@ -99,7 +99,7 @@ def test_calls_with_other_sizes_and_values_in_turn() -> None:
 
 
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
-def test_roots_of_unity_are_computed_once_for_each_length(mode: str) -> None:
+def test_roots_of_unity_are_computed_once_for_each_length(mode: str, rng: np.random.Generator) -> None:
     """Calls whose lengths change have the roots of their own lengths."""
     x, y = sj.matrix("x"), sj.vector("y")
     functions = []
@@ -107,7 +107,6 @@ def test_roots_of_unity_are_computed_once_for_each_length(mode: str) -> None:
         with Config(threads=threads).active():
             functions.append(sj.function([x, y], [sj.rfft(x), sj.fft(y), sj.irfft(sj.rfft(y), y.shape[0])], mode=mode))
     assert "roots: once for each length" in functions[0].explain()
-    rng = np.random.default_rng(0)
     for n, m in ((8, 5), (8, 5), (9, 5), (9, 8), (8, 8), (34, 8), (34, 1)):
         a, b = rng.standard_normal((3, n)), rng.standard_normal(m)
         for f, threads in zip(functions, (1, 2), strict=True):

@@ -298,9 +298,8 @@ def test_the_sums_of_one_row_do_not_wait_for_each_other(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 8])
-def test_known_rows_that_are_too_few_to_share(size: int) -> None:
+def test_known_rows_that_are_too_few_to_share(size: int, rng: np.random.Generator) -> None:
     """One thread has all of them, and computes those of all steps before a loop of known rows."""
-    rng = np.random.default_rng(3)
     xs, w = (rng.uniform(-0.3, 0.3, n).astype("float32") for n in ((9, size, 24), (24, 24)))
     x, u = sj.tensor(("T", size, 24), "float32", "x"), sj.tensor((24, 24), "float32", "u")
     for given in (np.tanh(x) + x, x @ u, np.tanh(x @ u) * 2):

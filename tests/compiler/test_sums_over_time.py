@@ -106,10 +106,9 @@ def test_values(compiled: Callable[..., list[Any]], steps: int) -> None:
             np.testing.assert_allclose(value, other, rtol=1e-10, atol=1e-12, err_msg=name)
 
 
-def test_a_stack_that_is_returned_too_is_whole() -> None:
+def test_a_stack_that_is_returned_too_is_whole(rng: np.random.Generator) -> None:
     y = elementwise()
     f = sj.function([A, X], [(y**2).sum(), y])
-    rng = np.random.default_rng(0)
     a, x = rng.uniform(-1, 1, 40), rng.standard_normal((700, 40))
     total, stack = f(a, x)
     np.testing.assert_allclose(total, (stack**2).sum(), rtol=1e-12, atol=1e-13)
@@ -127,9 +126,8 @@ def test_sums_of_many_terms_are_accurate(columns: int) -> None:
     np.testing.assert_allclose(mean, 0.1, rtol=2e-5)
 
 
-def test_results_do_not_depend_on_threads() -> None:
+def test_results_do_not_depend_on_threads(rng: np.random.Generator) -> None:
     """Sums of a stack are the same bits for any number of threads."""
-    rng = np.random.default_rng(3)
     a, x, w = rng.uniform(-1, 1, 300), rng.standard_normal((4000, 300)), rng.standard_normal((4000, 300))
     y = elementwise()
     f = sj.function([A, X, W], [(y**2).sum(), (y**2).sum(0), (y * W).sum()])

@@ -148,14 +148,13 @@ def test_groups_of_columns(group_bytes: int, threads: int, monkeypatch: pytest.M
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("features", ["+avx2,+fma", "neon"])
 @pytest.mark.parametrize("columns", ["N", 100])
-def test_whole_tiles_have_no_masks(columns: int | str, features: str) -> None:
+def test_whole_tiles_have_no_masks(columns: int | str, features: str, rng: np.random.Generator) -> None:
     """Masks take registers that sums need, where they have none of their own; and some processors take long for them.
     Only the last vector of a row has one."""
     x, many, w = (sj.tensor(shape, "float32") for shape in ((None, 6), (40, 6), (6, columns)))
     target = (
         target_for("aarch64-linux-gnu") if features == "neon" else target_for("x86_64-linux-gnu", "znver3", features)
     )
-    rng = np.random.default_rng(0)
     for threads in (1, 3):
         with Config(threads=threads).active(), host.using(target):
             f, g = (sj.function([y, w], [y @ w, sj.tanh(y @ w[:, ::-1]) * 2], mode="emulate") for y in (x, many))
@@ -171,7 +170,7 @@ def test_whole_tiles_have_no_masks(columns: int | str, features: str) -> None:
                     np.testing.assert_allclose(s(b), b.sum(0), rtol=2e-5, atol=2e-5)
 
 
-def test_nothing_is_loaded_behind_the_last_panel() -> None:
+def test_nothing_is_loaded_behind_the_last_panel(rng: np.random.Generator) -> None:
     """A load of no lanes takes hundreds of cycles where memory is not mapped."""
     x, w = sj.tensor((40, "K"), "float32"), sj.tensor(("K", "N"), "float32")
     with host.using(target_named("x86-64-v4")):
@@ -179,7 +178,6 @@ def test_nothing_is_loaded_behind_the_last_panel() -> None:
     (tiled,) = (part for part in f.source.split("def ") if "beside" in part)
     products = re.findall(r"for k\d+ in range\(.*?\n {0,16}\S", tiled, re.DOTALL)
     assert products and all("fma" in text and "beside" in text and "load_masked" not in text for text in products)
-    rng = np.random.default_rng(0)
     for columns in (1, 16, 17, 32, 33, 47, 49):
         a, b = rng.standard_normal((40, 5), np.float32), rng.standard_normal((5, columns), np.float32)
         np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5, atol=1e-5)
@@ -198,12 +196,11 @@ def test_gates_share_a_tile_where_there_are_many_registers(target: str, most: in
 
 
 @pytest.mark.parametrize(("products", "rows"), [(2, 2), (3, 2)])
-def test_products_of_one_right_operand_share_its_vectors(products: int, rows: int) -> None:
+def test_products_of_one_right_operand_share_its_vectors(products: int, rows: int, rng: np.random.Generator) -> None:
     """Their rows are those of one tile. Each left element is used up before the next one is loaded, so that the sums,
     the vectors and one element fit 16 registers."""
     lefts = [sj.tensor((None, 7), "float32") for _ in range(products)]
     right = sj.tensor((None, 53), "float32")
-    rng = np.random.default_rng(0)
     for threads in (1, 3):
         with Config(threads=threads).active(), host.using(target_for("x86_64-linux-gnu", "znver3", "+avx2,+fma,+avx")):
             f = sj.function([*lefts, right], [x.T @ right for x in lefts], mode="emulate")
@@ -306,10 +303,9 @@ def test_two_threads_share_the_tiles_of_their_rows_evenly() -> None:
 
 
 @pytest.mark.parametrize("columns", ["N", 40, 56])
-def test_columns_that_fill_half_a_tile_are_single_vectors(columns: int | str) -> None:
+def test_columns_that_fill_half_a_tile_are_single_vectors(columns: int | str, rng: np.random.Generator) -> None:
     """Of a tile of 4 vectors of 8 numbers, a row of 40 would leave 3 vectors empty behind the first tile."""
     a, b = sj.tensor((3,), "float64"), sj.tensor((3, columns), "float64")
-    rng = np.random.default_rng(0)
     x = rng.standard_normal(3)
     for threads in (1, 3):
         with Config(width=64, threads=threads, small=True).active():

@@ -30,10 +30,9 @@ def series(request):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (8, 8), (9, 7), (16, 40), (17, 33), (300, 261), (5, 0), (0, 5)])
-def test_sequences_along_rows(series, shape):
+def test_sequences_along_rows(series, shape, rng):
     """Rows are copied if steps wait; others are read and written where they lie."""
     waits, f = series
-    rng = np.random.default_rng(1)
     a, xs = rng.uniform(-1, 1, shape[0]), rng.standard_normal(shape)
     wanted, h = [], np.zeros(shape[0])
     for x in xs.T:
@@ -47,10 +46,9 @@ SHAPES = [(19, 35), (16, 16), (33, 20), (13, 13), (40, 6), (7, 30), (18, 4), (35
 
 
 @pairwise(waits=[False, True], nbytes=["16", "64"], dtype=["float32", "float64"])
-def test_blocks_stay_inside(dtype, nbytes, waits, monkeypatch):
+def test_blocks_stay_inside(dtype, nbytes, waits, monkeypatch, rng):
     """Every load and store is inside of its array: for whole blocks, those of half the rows, and single rows."""
     monkeypatch.setenv("SCANJIT_VECTOR_BYTES", nbytes)
-    rng = np.random.default_rng(2)
     x, y = sj.vector("a", dtype), sj.matrix("xs", dtype)
     result = _series(x, y, waits)
     reference, emulated = (sj.function([x, y], result, mode=mode) for mode in ("reference", "emulate"))
@@ -61,7 +59,7 @@ def test_blocks_stay_inside(dtype, nbytes, waits, monkeypatch):
 
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8"])
-def test_steps_of_rows_that_lie_across(dtype: str, mode: Any) -> None:
+def test_steps_of_rows_that_lie_across(dtype: str, mode: Any, rng: np.random.Generator) -> None:
     """Forwards and backwards, with rows that are arguments, computed, or all alike; with results of which some are used
     twice; in pieces of time; in calls with few rows, and with rows that fill no vector; on two threads."""
     x, y, z = sj.tensor((None, None), dtype), sj.tensor((11, 130), dtype), sj.tensor((2, "k", 9), dtype)
@@ -83,7 +81,6 @@ def test_steps_of_rows_that_lie_across(dtype: str, mode: Any) -> None:
         sj.cumsum(y, -1, dtype)[:, ::2],
     ]
     reference = sj.function([x, y, z], outputs, mode="reference")
-    rng = np.random.default_rng(4)
     for threads in (1, 2):
         with Config(threads=threads).active():
             f = sj.function([x, y, z], outputs, mode=mode)
@@ -119,7 +116,7 @@ def test_long_rows_that_lie_across(dtype: str, nbytes: str, mode: Any, monkeypat
 
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-def test_sums_with_transposed_arrays(dtype: str, mode: str) -> None:
+def test_sums_with_transposed_arrays(dtype: str, mode: str, rng: np.random.Generator) -> None:
     """Blocks of two operands are transposed on the stack, and what is left is computed row by row."""
     x, y, z = (sj.tensor((None, None), each, name) for each, name in ((dtype, "x"), (dtype, "y"), ("float32", "z")))
     v = sj.tensor((None,), dtype, "v")
@@ -129,7 +126,6 @@ def test_sums_with_transposed_arrays(dtype: str, mode: str) -> None:
             results = [x + y.T, y.T * 2 - v, sj.where(y.T > 0, x, z.T), sj.stack([x, y.T + z.T])]
             functions[threads] = sj.function([x, y, z, v], results, mode=mode)
     assert "transpose_" in functions[1].source
-    rng = np.random.default_rng(4)
     for shape in [*SHAPES, (0, 5), (5, 0), (50, 70)]:
         a, b = ((9 * rng.standard_normal(s)).astype(dtype) for s in (shape, shape[::-1]))
         c, d = rng.standard_normal(shape[::-1]).astype("float32"), np.arange(shape[1]).astype(dtype)

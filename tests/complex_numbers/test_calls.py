@@ -107,8 +107,7 @@ def test_a_size_is_known_of_one_part_alone() -> None:
     np.testing.assert_array_equal(found, [[1, 2, 3], [1j, 2j, 3j]])
 
 
-def test_value_and_grad_of_complex_parameters() -> None:
-    rng = np.random.default_rng(0)
+def test_value_and_grad_of_complex_parameters(rng: np.random.Generator) -> None:
     a, b = sampled(rng, (3,)), rng.normal(size=3)
 
     def cost(p: Any) -> Any:
@@ -165,9 +164,8 @@ def test_export_to_numpy(tmp_path: Path) -> None:
         module.model(value.astype(complex))
 
 
-def test_torch_calls_it_with_its_own_convention() -> None:
+def test_torch_calls_it_with_its_own_convention(rng: np.random.Generator) -> None:
     torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(0)
 
     def cost(z: Any, x: Any, exp: Any) -> Any:
         return abs(exp(z * x) - 2j).sum(), z * x

@@ -53,8 +53,7 @@ def check(a: np.ndarray, found: list[np.ndarray], close: float) -> None:
 
 @pytest.mark.quick(2)
 @DTYPES_AND_MODES
-def test_values(mode: str, dtype: str, close: float) -> None:
-    rng = np.random.default_rng(0)
+def test_values(mode: str, dtype: str, close: float, rng: np.random.Generator) -> None:
     any_matrix = sj.tensor(("m", "n"), dtype)
     of_any = sj.function([any_matrix], everything(any_matrix), mode=mode)
     shapes = [(3, 3), (2, 4, 2), (2, 5), (1, 1), (9, 9)]
@@ -77,8 +76,7 @@ def test_values(mode: str, dtype: str, close: float) -> None:
 
 
 @pytest.mark.slow
-def test_compiled_large_equal_and_missing_values() -> None:
-    rng = np.random.default_rng(1)
+def test_compiled_large_equal_and_missing_values(rng: np.random.Generator) -> None:
     x = sj.tensor(("b", "m", "n"), "complex128")
     f = sj.function([x], everything(x))
     for shape in ((2, 3, 3), (1, 60, 20), (1, 20, 60), (1, 300, 270)):
@@ -118,8 +116,7 @@ def costs(a: Any, w: np.ndarray) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4), pytest.param((4, 2), marks=pytest.mark.slow)], ids=str)
-def test_derivatives(shape: tuple[int, int]) -> None:
-    rng = np.random.default_rng(2)
+def test_derivatives(shape: tuple[int, int], rng: np.random.Generator) -> None:
     a, w = sampled(rng, shape), sampled(rng, (5, 5))
     x = sj.tensor(shape, "complex128")
     f = sj.function([x], costs(x, w), mode="reference")
@@ -129,8 +126,7 @@ def test_derivatives(shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.slow
-def test_second_derivatives_and_batches() -> None:
-    rng = np.random.default_rng(3)
+def test_second_derivatives_and_batches(rng: np.random.Generator) -> None:
     a, w = sampled(rng, (2, 2)), sampled(rng, (5, 5))
     sj.check_grad(lambda a: [costs(a, w)[i] for i in (0, 1, 3)], a, order=2)
     x, many = sj.tensor((2, 2), "complex128"), sj.tensor((3, 2, 2), "complex128")
@@ -142,9 +138,8 @@ def test_second_derivatives_and_batches() -> None:
             np.testing.assert_allclose(found[k], one(given[k])[i], 1e-8, 1e-10)
 
 
-def test_compiled_gradients_in_a_loop() -> None:
+def test_compiled_gradients_in_a_loop(rng: np.random.Generator) -> None:
     """A step makes a matrix unitary again, as the polar factor of it."""
-    rng = np.random.default_rng(4)
     x = sj.tensor((3, 3), "complex128")
 
     def step(h: Any) -> Any:
@@ -157,8 +152,7 @@ def test_compiled_gradients_in_a_loop() -> None:
     all_close(found, wanted, 1e-9, 1e-10)
 
 
-def test_least_squares() -> None:
-    rng = np.random.default_rng(5)
+def test_least_squares(rng: np.random.Generator) -> None:
     for shape, columns in (((5, 3), 2), ((3, 5), 1), ((4, 4), 3)):
         a, b = sampled(rng, shape), sampled(rng, (shape[0], columns))
         x, y = sj.tensor(shape, "complex128"), sj.tensor(b.shape, "complex128")

@@ -45,9 +45,8 @@ def test_compiled(n: int, dtype: str, close: float) -> None:
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("dtype, close", [("complex128", 2e-15), ("complex64", 1e-6)])
-def test_long_rows(dtype: str, close: float, known: bool) -> None:
+def test_long_rows(dtype: str, close: float, known: bool, rng: np.random.Generator) -> None:
     """Single rows and rows side by side, of lengths whose factors are small, large, and powers of 2."""
-    rng = np.random.default_rng(0)
     for n in (1001, 1024, 1364, 4199) if known else (572, 1001, 1024, 4096, 4199):
         z = sj.tensor(("b", n if known else "n"), dtype, "z")
         f = sj.function([z], [sj.fft(z), sj.ifft(z), sj.rfft(z.real)])
@@ -72,9 +71,8 @@ def test_ends_of_half_spectra_are_real(n: int, mode: Any) -> None:
         assert np.angle(found[0, 0]) > 3
 
 
-def test_arguments() -> None:
+def test_arguments(rng: np.random.Generator) -> None:
     """NumPy's own functions, with a length, an axis and a norm; sizes that `jit` finds."""
-    rng = np.random.default_rng(0)
     z, x = sampled(rng, (4, 6, 3)), rng.normal(size=(4, 6, 3))
 
     def all_of(z: Any, x: Any) -> list[Any]:
@@ -108,9 +106,8 @@ def test_derivatives(n: int) -> None:
         sj.check_grad(lambda x: [np.fft.rfft(x) ** 2, np.fft.irfft(np.fft.rfft(x) * 1j, n)], x, order=2)
 
 
-def test_in_steps_and_batches() -> None:
+def test_in_steps_and_batches(rng: np.random.Generator) -> None:
     """A convolution of each state with a filter, by transforms; the same of all examples of a batch."""
-    rng = np.random.default_rng(1)
     kernel, rows = rng.normal(size=16) / 4, rng.normal(size=(5, 16))
 
     def states(kernel: Any, rows: Any) -> Any:
@@ -181,9 +178,8 @@ def test_columns_of_rows_of_unknown_length(nbytes: int, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype, close", [("complex64", 1e-6), ("complex128", 1e-14), ("float64", 1e-14)])
-def test_short_rows_behind_each_other_are_transposed(dtype: str, close: float) -> None:
+def test_short_rows_behind_each_other_are_transposed(dtype: str, close: float, rng: np.random.Generator) -> None:
     """Few rows, rows of few numbers, and transforms along other axes are arithmetic on entries."""
-    rng = np.random.default_rng(0)
     turned = [((None, 8, 8), -1), ((None, 2, 7), 2), ((4, 8), 1)]
     others = [((None, 8, 5), -1), ((None, 8, 8), 1), ((8, None, 8), 0), ((3, 8), 1), ((8,), 0)]
     for shape, axis in (*turned, *others):
@@ -261,11 +257,10 @@ def test_lengths_that_are_found_compiled(dtype: str, close: float) -> None:
         np.testing.assert_allclose(found[2], wanted, 10 * close, 10 * close)
 
 
-def test_lengths_with_large_prime_factors() -> None:
+def test_lengths_with_large_prime_factors(rng: np.random.Generator) -> None:
     """The same bits for any number of threads; many rows, which threads share in bands; long ones; a vector."""
     z, x = sj.tensor(("b", "n"), "complex128"), sj.tensor(("n",), "float32")
     f, g = sj.function([z], [sj.fft(z), sj.ifft(z)]), sj.function([x], [sj.rfft(x), sj.irfft(sj.rfft(x), x.shape[0])])
-    rng = np.random.default_rng(0)
     for shape in ((1, 67), (15, 134), (16, 71), (40, 997), (3, 10007), (0, 997)):
         a = sampled(rng, shape)
         found = []

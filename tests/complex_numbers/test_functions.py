@@ -75,8 +75,7 @@ def everything(a: Any, b: Any) -> dict[str, Any]:
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("dtype, close", [("complex128", 1e-12), ("complex64", 2e-5)])
 @pytest.mark.parametrize("mode", ["reference", "numba"])
-def test_functions_are_those_of_numpy(dtype: str, close: float, mode: Any) -> None:
-    rng = np.random.default_rng(0)
+def test_functions_are_those_of_numpy(dtype: str, close: float, mode: Any, rng: np.random.Generator) -> None:
     a, b = sampled(rng, (5, 7), dtype), sampled(rng, (5, 7), dtype)
     b[0, :3] = a[0, :3]
     symbols = [sj.tensor(("n", "m"), dtype, name) for name in "ab"]
@@ -149,8 +148,7 @@ DIFFERENTIABLE = [
 ]
 
 
-def test_gradients_of_all_functions_are_those_of_their_parts() -> None:
-    rng = np.random.default_rng(1)
+def test_gradients_of_all_functions_are_those_of_their_parts(rng: np.random.Generator) -> None:
     a, b = sampled(rng, (2, 3)), sampled(rng, (2, 3))
 
     def costs(a: Any, b: Any) -> Any:
@@ -276,9 +274,8 @@ def test_derivatives_of_products(mode: Any) -> None:
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
-def test_products_of_rows_of_any_length(dtype: str, mode: str) -> None:
+def test_products_of_rows_of_any_length(dtype: str, mode: str, rng: np.random.Generator) -> None:
     """Those of few numbers a row are computed side by side; none at all have the product 1."""
-    rng = np.random.default_rng(0)
     for shape, axis in (((37,), None), ((0,), None), ((5, 3), 0), ((5, 40), 0), ((4, 18), 1), ((2, 3, 4), (0, 2))):
         a = np.exp(1j * rng.normal(size=shape)).astype(dtype)
         for sizes in (shape, ("a", "b", "c")[: len(shape)]):

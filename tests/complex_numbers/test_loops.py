@@ -25,8 +25,7 @@ def rotation(lam: np.ndarray, xs: np.ndarray) -> np.ndarray:
 @MODES
 @pytest.mark.parametrize("dtype, close", [("complex128", 1e-12), ("complex64", 1e-4)])
 @pytest.mark.parametrize("width", [3, 300])
-def test_a_complex_carry(mode: Any, dtype: str, close: float, width: int) -> None:
-    rng = np.random.default_rng(0)
+def test_a_complex_carry(mode: Any, dtype: str, close: float, width: int, rng: np.random.Generator) -> None:
     lam = (0.9 * np.exp(1j * rng.normal(size=width))).astype(dtype)
     xs = rng.normal(size=(40, width)).astype(lam.real.dtype)
 
@@ -40,8 +39,7 @@ def test_a_complex_carry(mode: Any, dtype: str, close: float, width: int) -> Non
 
 
 @MODES
-def test_gradients_through_a_complex_carry(mode: Any) -> None:
-    rng = np.random.default_rng(1)
+def test_gradients_through_a_complex_carry(mode: Any, rng: np.random.Generator) -> None:
     lam, xs, wanted = 0.8 * np.exp(1j * rng.normal(size=4)), sampled(rng, (9, 4)), rng.normal(size=(9, 4))
 
     def cost(lam: Any, xs: Any, scan: Any) -> Any:
@@ -63,8 +61,7 @@ def test_gradients_through_a_complex_carry(mode: Any) -> None:
     np.testing.assert_allclose(by_xs, slope(lambda b: cost(lam, b, by_numpy), xs), 1e-5, 1e-5)
 
 
-def test_all_orders_and_both_modes_of_derivatives() -> None:
-    rng = np.random.default_rng(2)
+def test_all_orders_and_both_modes_of_derivatives(rng: np.random.Generator) -> None:
 
     def states(lam: Any, xs: Any) -> Any:
         return sj.scan(lambda x, h: lam * h * abs(h) + x, xs, 0.5j * lam)
@@ -111,8 +108,7 @@ def test_taps_lags_until_and_nested_states() -> None:
 
 
 @MODES
-def test_branches_and_batches(mode: Any) -> None:
-    rng = np.random.default_rng(4)
+def test_branches_and_batches(mode: Any, rng: np.random.Generator) -> None:
     zs, w, flags = sampled(rng, (5, 3)), sampled(rng, (3,)), np.array([True, False, True, True, False])
 
     def example(z: Any, w: Any, flag: Any) -> Any:

@@ -22,8 +22,7 @@ def everything(a: Any, library: Any = sj) -> list[Any]:
 
 @pytest.mark.quick(2)
 @DTYPES_AND_MODES
-def test_values(mode: str, dtype: str, close: float) -> None:
-    rng = np.random.default_rng(0)
+def test_values(mode: str, dtype: str, close: float, rng: np.random.Generator) -> None:
     for shape in ((2, 2), (2, 3, 3), (4, 4), (1, 1), (2, 5, 5), (9, 9)):
         a = sampled(rng, shape, dtype)
         for dims in (shape, (*shape[:-2], "n", "n")):
@@ -33,8 +32,7 @@ def test_values(mode: str, dtype: str, close: float) -> None:
 
 
 @pytest.mark.slow
-def test_compiled_with_large_and_singular_matrices() -> None:
-    rng = np.random.default_rng(1)
+def test_compiled_with_large_and_singular_matrices(rng: np.random.Generator) -> None:
     x = sj.tensor(("b", "n", "n"), "complex128")
     f = sj.function([x], [*everything(x), sj.logdet(x)])
     for n in (3, 40, 300):
@@ -58,8 +56,7 @@ def costs(a: Any, w: np.ndarray) -> list[Any]:
 
 
 @pytest.mark.parametrize("n", [2, 4])
-def test_derivatives(n: int) -> None:
-    rng = np.random.default_rng(2)
+def test_derivatives(n: int, rng: np.random.Generator) -> None:
     a, w = sampled(rng, (n, n)), sampled(rng, (n, n))
     x = sj.tensor((n, n), "complex128")
     found = sj.function([x], [sj.grad(cost, x) for cost in costs(x, w)], mode="reference")(a)
@@ -72,9 +69,8 @@ def test_derivatives(n: int) -> None:
     np.testing.assert_allclose(sj.function([many], each, mode="reference")(np.stack([a] * 3))[1], found[2], 1e-9)
 
 
-def test_beside_torch() -> None:
+def test_beside_torch(rng: np.random.Generator) -> None:
     torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(3)
     a = sampled(rng, (4, 4))
     z = torch.tensor(a, requires_grad=True)
     sign, log = torch.linalg.slogdet(z)
@@ -91,9 +87,8 @@ def test_beside_torch() -> None:
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("mode", ["reference", "numba"])
-def test_powers_and_exponentials(mode: str) -> None:
+def test_powers_and_exponentials(mode: str, rng: np.random.Generator) -> None:
     linalg = pytest.importorskip("scipy.linalg")
-    rng = np.random.default_rng(0)
     z = sj.tensor(("b", "n", "n"), "complex128")
     f = sj.function([z], [sj.expm(z), sj.matrix_power(z, 3), sj.matrix_power(z, -2)], mode=mode)
     for size in (0.1, 30):

@@ -67,8 +67,7 @@ def test_lru_beside_jax(example) -> None:
     np.testing.assert_allclose(found, np.conj(slope), 1e-9)  # JAX gives the conjugate
 
 
-def test_s4d_is_a_convolution_with_its_kernel(example) -> None:
-    rng = np.random.default_rng(2)
+def test_s4d_is_a_convolution_with_its_kernel(example, rng: np.random.Generator) -> None:
     T, F, N = 9, 3, 4
     normal = lambda *shape: rng.normal(size=shape) + 1j * rng.normal(size=shape)
     x, log_dt, B, C, D = (

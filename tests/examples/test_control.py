@@ -33,9 +33,8 @@ def test_discretisation_beside_scipy(example) -> None:
     sj.check_grad(lambda A, B, Q, t: list(example.discretised(A, B, Q, t)), few)
 
 
-def test_regulator_beside_scipy(example) -> None:
+def test_regulator_beside_scipy(example, rng: np.random.Generator) -> None:
     linalg = pytest.importorskip("scipy.linalg")
-    rng = np.random.default_rng(1)
     A, B, Q = system(rng)
     F, R = linalg.expm(A * 0.1), np.eye(2)
     names = [sj.matrix(), sj.tensor((4, 2)), sj.matrix(), sj.tensor((2, 2))]

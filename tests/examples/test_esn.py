@@ -11,8 +11,7 @@ def esn(read_example):
 
 
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
-def test_listening_and_dreaming_against_loops_by_hand(esn, mode):
-    rng = np.random.default_rng(0)
+def test_listening_and_dreaming_against_loops_by_hand(esn, mode, rng):
     W, W_in, bias = weights = esn.reservoir(rng, 9)
     series, h = rng.normal(size=(6, 3)), rng.normal(size=9)
     states = esn.compile_listening(weights, mode)(series, h)
@@ -34,8 +33,7 @@ def test_the_reservoir_has_its_radius(esn):
     assert (W == 0).mean() > 0.8
 
 
-def test_ridge_regression_is_least_squares_with_more_rows(esn):
-    rng = np.random.default_rng(0)
+def test_ridge_regression_is_least_squares_with_more_rows(esn, rng):
     X, Y = rng.normal(size=(20, 5)), rng.normal(size=(20, 2))
     wide = np.concatenate([X, np.sqrt(0.3) * np.eye(5)]), np.concatenate([Y, np.zeros((5, 2))])
     np.testing.assert_allclose(esn.ridge(X, Y, 0.3), np.linalg.lstsq(*wide, rcond=None)[0], rtol=1e-9)

@@ -20,8 +20,7 @@ def sections(coefficients):
 
 
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
-def test_banks_and_series_against_scipy(filters, mode):
-    rng = np.random.default_rng(0)
+def test_banks_and_series_against_scipy(filters, mode, rng):
     coefficients = [filters.biquad(kind, rng.uniform(200, 20000), 1.0, rng.uniform(-6, 6)) for kind in KINDS]
     impulse, noise = np.eye(1, 40)[0], rng.normal(size=40)
     x, c = sj.vector(), sj.matrix()

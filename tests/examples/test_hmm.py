@@ -26,8 +26,7 @@ def distributions(rng, *shape):
 
 
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
-def test_against_all_paths(hmm, mode):
-    rng = np.random.default_rng(0)
+def test_against_all_paths(hmm, mode, rng):
     start, moves, emissions = distributions(rng, 3), distributions(rng, 3, 3), rng.uniform(size=(5, 3))
     paths, likelihoods = zip(*all_paths(start, moves, emissions), strict=True)
     paths, likelihoods = np.array(paths), np.array(likelihoods)
@@ -50,8 +49,7 @@ def test_against_all_paths(hmm, mode):
     np.testing.assert_allclose(best, np.log(likelihoods.max()), rtol=1e-12)
 
 
-def test_a_step_of_baum_and_welch_against_all_paths(hmm):
-    rng = np.random.default_rng(1)
+def test_a_step_of_baum_and_welch_against_all_paths(hmm, rng):
     values = [distributions(rng, 2), distributions(rng, 2, 2), distributions(rng, 2, 6)]
     games = rng.integers(0, 6, (3, 4))
     start, moves, faces = np.zeros(2), np.zeros((2, 2)), np.zeros((2, 6))

@@ -27,8 +27,7 @@ def by_hand(u, delta, A, B, C):
 
 
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
-def test_against_a_loop_by_hand(example, mode):
-    rng = np.random.default_rng(0)
+def test_against_a_loop_by_hand(example, mode, rng):
     T, B, D, N = 5, 2, 3, 4
     arrays = [rng.normal(size=shape) for shape in [(T, B, D), (T, B, D), (D, N), (T, B, N), (T, B, N)]]
     arrays[1], arrays[2] = np.exp(arrays[1]), -np.exp(arrays[2])
@@ -37,8 +36,7 @@ def test_against_a_loop_by_hand(example, mode):
     np.testing.assert_allclose(run(*arrays), by_hand(*arrays), rtol=1e-10)
 
 
-def test_against_the_cell_of_the_library(example):
-    rng = np.random.default_rng(1)
+def test_against_the_cell_of_the_library(example, rng):
     lasagne.random.set_rng(rng)
     cell = lasagne.cells.S6(num_states=3, rank=2, skip=lasagne.init.Constant(0.0))
     l_in = lasagne.layers.InputLayer((None, None, 4))

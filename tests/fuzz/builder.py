@@ -82,9 +82,8 @@ class Builder:
 
     def pick(self, fits: Callable[[Node], bool] | None = None, dtype: str = "") -> Node | None:
         """A node of the pool, the later the likelier; of a kind of dtype ("f", "iu", "b", ...) and that fits."""
-        found = [
-            n for n in self.pool if (not dtype or n.dtype.kind in dtype) and (fits is None or fits(n))
-        ]  # most of a pool is tried: it is small
+        # Most of a pool is tried: it is small
+        found = [n for n in self.pool if (not dtype or n.dtype.kind in dtype) and (fits is None or fits(n))]
         if not found:
             return None
         return found[max(self.rnd.randrange(len(found)), self.rnd.randrange(len(found)))]

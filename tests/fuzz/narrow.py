@@ -234,9 +234,8 @@ class _Builder:
 
     def _sum(self, x: Node) -> None:
         axis, mean = self.rnd.randrange(2), self.rnd.random() < 0.3
-        total = self.add(
-            x.mean(axis) if mean else x.sum(axis), lambda v: totalled(v, axis, x.dtype, mean), x
-        )  # a vector
+        # A vector
+        total = self.add(x.mean(axis) if mean else x.sum(axis), lambda v: totalled(v, axis, x.dtype, mean), x)
         made = x - sj.expand_dims(total, axis)
         self.add(made, lambda v, t: added(v, t.moved(lambda a: np.expand_dims(a, axis)), x.dtype, -1), x, total)
 

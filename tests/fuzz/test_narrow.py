@@ -30,9 +30,8 @@ def test_a_fault_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "units"), [("float16", 2.0**-11), ("bfloat16", 2.0**-8), ("float32", 2.0**-24)])
-def test_bounds_are_close(dtype: str, units: float) -> None:
+def test_bounds_are_close(dtype: str, units: float, rng: np.random.Generator) -> None:
     """A product of exact operands has the error of its sum and of one rounding, and no more."""
-    rng = np.random.default_rng(0)
     a, b = (Near(x, np.zeros_like(x)) for x in rng.uniform(1, 2, (2, 4, 4)))
     near = contracted("ij,jk->ik", a, b, dtype, None)
     assert (near.error <= (units + 8 * 2.0**-24) * near.value).all() and (near.error >= units * near.value).all()

@@ -64,9 +64,8 @@ def agree(build: Any, inputs: list[Any], values: list[Any]) -> None:
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("size", [3, None])
-def test_values_and_derivatives_are_those_of_the_formula(size: int | None) -> None:
+def test_values_and_derivatives_are_those_of_the_formula(size: int | None, rng: np.random.Generator) -> None:
     a, x = sj.tensor((size, size), name="a"), sj.tensor((size,), name="x")
-    rng = np.random.default_rng(0)
 
     def build(f: Any) -> list[Any]:
         y = f(a.T, x * 2)
@@ -76,9 +75,8 @@ def test_values_and_derivatives_are_those_of_the_formula(size: int | None) -> No
     agree(build, [a, x], [rng.normal(size=(3, 3)), rng.normal(size=3)])
 
 
-def test_batches_are_loops() -> None:
+def test_batches_are_loops(rng: np.random.Generator) -> None:
     a, x = sj.tensor((None, 4, 4)), sj.tensor((None, 4))
-    rng = np.random.default_rng(0)
 
     def build(f: Any) -> list[Any]:
         y = sj.vmap(f)(a, x)

@@ -1,6 +1,5 @@
 """Compiled functions as functions of JAX's arrays: values, JAX's transformations and their compositions, errors."""
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -8,14 +7,11 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.jax import JaxFunction, _jax
+from scanjit.jax import JaxFunction
+from tests.optional import optional
 
-try:
-    import jax
-    import jax.numpy as jnp
-except ImportError:
-    jax = None
-needs_jax = pytest.mark.skipif(jax is None, reason="JAX is not installed")
+jax, needs_jax = optional("jax")
+jnp, _ = optional("jax.numpy")
 
 
 @pytest.fixture(autouse=True)
@@ -179,11 +175,10 @@ def _turned_by_jax(x: Any, w: Any) -> Any:
 
 @needs_jax
 @pytest.mark.parametrize("compiled", [False, True])
-def test_complex_arguments_and_results(compiled: bool) -> None:
+def test_complex_arguments_and_results(compiled: bool, rng: np.random.Generator) -> None:
     """Values, both derivatives, batches and `jit`, beside JAX's own, whose convention the gradients follow."""
     x, w = sj.tensor(("n",), "complex128", "x"), sj.tensor((), "complex128", "w")
     ours = sj.jax.as_function(sj.function([x, w], _turned(x, w)) if compiled else _turned)
-    rng = np.random.default_rng(3)
     given = jnp.asarray(rng.normal(size=5) + 1j * rng.normal(size=5)), jnp.asarray(0.4 + 0.5j)
     np.testing.assert_allclose(jax.jit(ours)(*given), _turned_by_jax(*given), rtol=1e-12, atol=1e-13)
     together = jnp.stack([given[0], 2j * given[0]]), given[1]
@@ -217,11 +212,3 @@ def test_errors() -> None:
     checked = sj.jax.as_function(lambda x: sj.assert_(x > 0, x, "positive"), "reference")
     with pytest.raises(Exception, match=r"AssertError: positive"):
         jax.block_until_ready(checked(-jnp.ones(3)))
-
-
-def test_without_jax_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jax", None)
-    _jax.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install 'scanjit\[jax\]'"):
-        _jax()
-    _jax.cache_clear()

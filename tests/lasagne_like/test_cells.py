@@ -182,12 +182,11 @@ def problem(request: pytest.FixtureRequest) -> Problem:
 
 
 @pytest.mark.quick(16)
-def test_values_and_gradients(problem: Problem) -> None:
+def test_values_and_gradients(problem: Problem, rng: np.random.Generator) -> None:
     """Forward, with a mask that has holes, backwards with it, and the gradients of that."""
     plain = problem.expressions()
     masked = problem.expressions(HOLES)
     both = problem.expressions(HOLES, backwards=True, precompute=False)
-    rng = np.random.default_rng(2)
     weights = [rng.normal(size=y.shape) for y in problem.by_oracle(problem.point)]
     params = problem.cell.get_params()
     wrt = [*params, problem.x_symbol, *problem.symbols]

@@ -10,12 +10,9 @@ import pytest
 
 import scanjit as sj
 from lasagne_like import layers, nonlinearities, objectives
+from tests.optional import optional
 
-try:
-    import torch
-except ImportError:
-    torch = None
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+torch, needs_torch = optional("torch")
 
 
 def problem(batch: int, length: int, classes: int, labels: int, dtype: str, blank: int) -> tuple[np.ndarray, ...]:
@@ -75,10 +72,9 @@ def test_labels_that_do_not_fit_into_the_steps() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-def test_lengths_of_small_integers(dtype: str) -> None:
+def test_lengths_of_small_integers(dtype: str, rng: np.random.Generator) -> None:
     """A path is twice as long as its labels, and begins before the first of none."""
     x, y = sj.tensor3("x"), sj.lmatrix("y")
-    rng = np.random.default_rng(0)
     given = rng.dirichlet(np.ones(5), (2, 180)), rng.integers(1, 5, (2, 80))
     values = []
     for each in ("int64", dtype):

@@ -27,12 +27,11 @@ def kinds(layer: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_averages_follow_the_batches(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_averages_follow_the_batches(dtype: str, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     monkeypatch.setattr(sj.config, "floatX", dtype)
     x = sj.matrix("x")
     layer = BatchNormLayer(InputLayer((None, 3), x), alpha=0.25)
     train = sj.function([x], get_output(layer), updates=get_updates(layer), mode="reference")
-    rng = np.random.default_rng(1)
     mean, inv_std = np.zeros(3), np.ones(3)
     for rows in (4, 7, 2):
         batch = rng.normal(2, 3, (rows, 3)).astype(dtype)
@@ -108,7 +107,7 @@ def test_layer_and_instance_norm() -> None:
     assert kinds(instance_norm(channels, learn_scale=False, learn_bias=False)) == ["Input", "Standardization"]
 
 
-def test_a_network_with_batch_normalization_learns() -> None:
+def test_a_network_with_batch_normalization_learns(rng: np.random.Generator) -> None:
     x, y = sj.matrix("x"), sj.vector("y")
     network = batch_norm(DenseLayer(InputLayer((None, 2), x), 8))
     network = DenseLayer(network, 1, nonlinearity=None)
@@ -116,7 +115,6 @@ def test_a_network_with_batch_normalization_learns() -> None:
     loss = lasagne.objectives.squared_error(output, y).mean()
     updates = lasagne.updates.adam(loss, get_all_params(network, trainable=True), 0.05) | get_updates(network)
     train = sj.function([x, y], loss, updates=updates, mode="reference")
-    rng = np.random.default_rng(2)
     data = rng.normal(5, 2, (64, 2))
     target = data[:, 0] * data[:, 1] / 10
     losses = [float(train(data, target)) for _ in range(150)]

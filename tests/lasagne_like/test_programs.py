@@ -19,7 +19,7 @@ def spiral(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray
 
 
 @pytest.mark.parametrize("mode", ["reference", "numba"])
-def test_a_classifier(mode: str, tmp_path: Path) -> None:
+def test_a_classifier(mode: str, tmp_path: Path, rng: np.random.Generator) -> None:
     input_var, target_var = sj.matrix("inputs"), sj.ivector("targets")
     network = lasagne.layers.InputLayer(shape=(None, 2), input_var=input_var)
     hidden = lasagne.layers.DenseLayer(
@@ -39,7 +39,6 @@ def test_a_classifier(mode: str, tmp_path: Path) -> None:
     accuracy = sj.mean(lasagne.objectives.categorical_accuracy(test_prediction, target_var))
     validate = sj.function([input_var, target_var], accuracy, mode=mode)
 
-    rng = np.random.default_rng(0)
     x, t = spiral(rng, 400)
     for _ in range(25):
         order = rng.permutation(len(x))
@@ -57,9 +56,8 @@ def test_a_classifier(mode: str, tmp_path: Path) -> None:
     assert validate(x, t) > 0.95
 
 
-def test_a_step_of_training_against_numpy() -> None:
+def test_a_step_of_training_against_numpy(rng: np.random.Generator) -> None:
     """Two layers, cross-entropy, weight decay and momentum, with the gradients written out."""
-    rng = np.random.default_rng(3)
     x, t = rng.normal(size=(6, 4)), rng.integers(0, 3, 6)
     x_var, t_var = sj.matrix("x"), sj.lvector("t")
     hidden = lasagne.layers.DenseLayer(
@@ -90,14 +88,13 @@ def test_a_step_of_training_against_numpy() -> None:
         np.testing.assert_allclose(value, known)
 
 
-def test_an_autoencoder_with_tied_weights_learns() -> None:
+def test_an_autoencoder_with_tied_weights_learns(rng: np.random.Generator) -> None:
     x = sj.matrix("x")
     encoder = lasagne.layers.DenseLayer(lasagne.layers.InputLayer((None, 6), x), 3, nonlinearity=None)
     decoder = lasagne.layers.DenseLayer(encoder, 6, W=encoder.W.T, nonlinearity=None)
     loss = lasagne.objectives.aggregate(lasagne.objectives.squared_error(lasagne.layers.get_output(decoder), x))
     updates = lasagne.updates.adam(loss, lasagne.layers.get_all_params(decoder, trainable=True), 0.03)
     train = sj.function([x], loss, updates=updates, mode="reference")
-    rng = np.random.default_rng(1)
     data = rng.normal(size=(50, 3)) @ rng.normal(size=(3, 6))
     losses = [float(train(data)) for _ in range(300)]
     assert losses[-1] < 0.02 * losses[0]

@@ -128,13 +128,12 @@ def test_loop_unrolled_and_precomputed_agree(kind: str, run: Any) -> None:
                 close(a, b, 1e-12)
 
 
-def test_compiled_for_many_sizes(kind: str) -> None:
+def test_compiled_for_many_sizes(kind: str, rng: np.random.Generator) -> None:
     setting = Setting(kind, True, only_return_final=True)
     output = get_output(setting.layer)
     f = sj.function(
         [setting.l_in.input_var, setting.l_mask.input_var], [output, sj.grad(output.sum(), setting.l_in.input_var)]
     )
-    rng = np.random.default_rng(0)
     for batch, length in ((3, 5), (1, 1), (17, 2), (2, 33)):
         x = rng.normal(size=(batch, length, INPUTS))
         mask = rng.integers(0, 2, (batch, length))
@@ -185,9 +184,8 @@ def test_features_are_flattened(kind: str, run: Any) -> None:
 # ---- initial states --------------------------------------------------------------------------------------------------
 
 
-def test_initial_states(run: Any) -> None:
+def test_initial_states(run: Any, rng: np.random.Generator) -> None:
     """Callables, arrays, shared variables, expressions and layers."""
-    rng = np.random.default_rng(0)
     start, each = rng.normal(size=(1, UNITS)), rng.normal(size=(BATCH, UNITS))
     l_in, x = InputLayer((None, None, INPUTS)), rng.normal(size=(BATCH, LENGTH, INPUTS))
     l_state = InputLayer((None, UNITS))
@@ -350,9 +348,8 @@ class _Blur(lasagne.layers.Layer):
         return input * self.scale * (1 if deterministic else 2)
 
 
-def test_custom_layers_with_several_feature_axes(run: Any) -> None:
+def test_custom_layers_with_several_feature_axes(run: Any, rng: np.random.Generator) -> None:
     l_in, l_mask = InputLayer((None, None, 3, 2)), InputLayer((None, None))
-    rng = np.random.default_rng(0)
     x = rng.normal(size=(BATCH, LENGTH, 3, 2))
     for precompute in (True, False):
         i2h, h2h = _Blur(InputLayer((None, 3, 2)), name="in"), _Blur(InputLayer((None, 3, 2)), name="hid")
@@ -625,7 +622,7 @@ def test_layers_may_share_parameters() -> None:
     assert len(get_all_params([one, other])) == 2 * 10 - 3
 
 
-def test_a_training_step_through_two_layers() -> None:
+def test_a_training_step_through_two_layers(rng: np.random.Generator) -> None:
     """The whole of it, compiled: the loss goes down."""
     l_in, l_mask = InputLayer((None, None, 2)), InputLayer((None, None))
     hidden = LSTMLayer(l_in, 8, mask_input=l_mask, grad_clipping=10)
@@ -635,7 +632,6 @@ def test_a_training_step_through_two_layers() -> None:
     loss = sj.mean((get_output(network)[:, 0] - target) ** 2)
     updates = lasagne.updates.adam(loss, get_all_params(network, trainable=True), 0.02)
     train = sj.function([l_in.input_var, l_mask.input_var, target], loss, updates=updates)
-    rng = np.random.default_rng(0)
     losses = []
     for _ in range(60):
         x, mask = rng.normal(size=(16, 6, 2)), rng.integers(0, 2, (16, 6)).astype(float)

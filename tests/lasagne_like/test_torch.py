@@ -138,9 +138,8 @@ def translated(theirs: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_update_rules(name: str) -> None:
+def test_update_rules(name: str, rng: np.random.Generator) -> None:
     rule, theirs, kwargs = RULES[name]
-    rng = np.random.default_rng(1)
     start, gradients = rng.normal(size=4), rng.normal(size=(10, 4))
     x, g = sj.shared(start, "x"), sj.vector("g")
     step = sj.function([g], updates=rule([g], [x], learning_rate=0.1, **translated(kwargs)), mode="reference")

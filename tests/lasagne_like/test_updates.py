@@ -118,9 +118,8 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_formulas_on_changing_gradients(name: str) -> None:
+def test_formulas_on_changing_gradients(name: str, rng: np.random.Generator) -> None:
     loop, kwargs = LOOPS[name]
-    rng = np.random.default_rng(1)
     gradients = rng.normal(size=(8, 3))
     start = rng.normal(size=3)
     x, g = sj.shared(start, "x"), sj.vector("g")

@@ -32,9 +32,7 @@ def test_the_same_bits_as_python(name: str, flags: list[str], tmp_path: Path, mo
 def test_links_with_newlib_for_a_cortex_m(name: str, tmp_path: Path) -> None:
     sj.export_library(CASES[name]().f, tmp_path, target="cortex-m4", kind="object")
     flags = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "--specs=nosys.specs"]
-    flags += [
-        *STRICT,
-        "-Wl,--no-warn-mismatch",
-    ]  # LLVM does not note that floats go in registers
+    # LLVM does not note that floats go in registers
+    flags += [*STRICT, "-Wl,--no-warn-mismatch"]
     files = ["example.c", "model.c", "model_code.o", "-lm", "-o", "example"]
     printed("arm-none-eabi-gcc", *flags, *files, folder=tmp_path)

@@ -60,8 +60,7 @@ def test_the_gradient_uses_the_same_factors() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_vmap_is_a_loop(known: bool) -> None:
-    rng = np.random.default_rng(0)
+def test_vmap_is_a_loop(known: bool, rng: np.random.Generator) -> None:
     n: Any = 3 if known else "n"
     given = spd(rng, 4, 3), rng.normal(size=(4, 3)), rng.normal(size=(3, 2))
     a, b, c = sj.tensor(("B", n, n)), sj.tensor(("B", n)), sj.tensor((n, 2))
@@ -79,8 +78,7 @@ def test_vmap_is_a_loop(known: bool) -> None:
         np.testing.assert_allclose(result, np.stack([row[k] for row in rows]), rtol=1e-10)
 
 
-def test_one_matrix_for_a_batch_is_factored_once() -> None:
-    rng = np.random.default_rng(0)
+def test_one_matrix_for_a_batch_is_factored_once(rng: np.random.Generator) -> None:
     a, b = sj.tensor(("n", "n")), sj.tensor(("B", "n", "k"))
     outputs = [sj.vmap(sj.solve, in_axes=(None, 0))(a, b), sj.solve(a, b), sj.solve_triangular(a, b)]
     assert all(node.operands[0].ndim == 2 for node in walk(outputs) if node.op.name in ("solve", "triangular_solve"))
@@ -91,9 +89,8 @@ def test_one_matrix_for_a_batch_is_factored_once() -> None:
     np.testing.assert_allclose(triangular, np.linalg.solve(np.tril(given[0]), given[1]), rtol=1e-12, atol=1e-13)
 
 
-def test_products_and_diagonals_have_derivatives_and_batches() -> None:
+def test_products_and_diagonals_have_derivatives_and_batches(rng: np.random.Generator) -> None:
     """`einsum`, `tensordot`, `diag`, `trace`, `matmul` of batches, in NumPy's sense."""
-    rng = np.random.default_rng(0)
     x, y, v = rng.normal(size=(2, 3, 3)), rng.normal(size=(4, 1, 3, 2)), rng.normal(size=3)
     cases: tuple[tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray, ...]], ...] = (
         (sj.matmul, np.matmul, (x, y)),

@@ -44,7 +44,7 @@ def test_none_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("block", [1, 3, 256])
-def test_pivots_of_32_bits(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pivots_of_32_bits(block: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     """As a library writes them whose integers are of 32 bits: two in the place of one."""
 
     def getrf(memory: Allocations, kind: Kind, m: int, n: int, a: int, step: int, pivots: int) -> int:
@@ -58,7 +58,6 @@ def test_pivots_of_32_bits(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call, "BLOCK", block)
     a = sj.matrix("a")
     f = sj.function([a], [sj.inv(a), sj.det(a)], mode="emulate")
-    rng = np.random.default_rng(0)
     monkeypatch.setitem(emulated_lapack.FUNCTIONS, "getrf", getrf)
     for n in (1, 2, 7, 10):
         value = rng.normal(size=(n, n))

@@ -86,14 +86,13 @@ def test_kalman_filter(mode: str, n: int, m: int, batch: tuple[int, ...], known:
         np.testing.assert_allclose(got[1], last, rtol=1e-10, atol=1e-12)
 
 
-def test_a_loop_that_calls_lapack_compiled() -> None:
+def test_a_loop_that_calls_lapack_compiled(rng: np.random.Generator) -> None:
     a, x, ys = sj.matrix("a"), sj.vector("x"), sj.matrix("ys")
 
     def body(y: Node, x: Node, a: Node) -> Node:
         return sj.solve_triangular(sj.cholesky(a + sj.outer(x, x)), y)
 
     f = [sj.function([a, x, ys], sj.scan(body, ys, x, a), mode=mode) for mode in ("numba", "reference")]
-    rng = np.random.default_rng(0)
     given = spd(rng, 5), rng.normal(size=5), rng.normal(size=(6, 5))
     np.testing.assert_allclose(f[0](*given), f[1](*given), rtol=1e-10)
 
@@ -126,7 +125,7 @@ def feedback(rates: Node, x: Node, u: Node) -> Node:
 
 
 @pytest.mark.parametrize("step", [moved, moved_back, whitened, feedback])
-def test_quotients_that_no_step_waits_for(step: Callable[[Node, Node, Node], Node]) -> None:
+def test_quotients_that_no_step_waits_for(step: Callable[[Node, Node, Node], Node], rng: np.random.Generator) -> None:
     """A system whose matrix is known before the carry is divided by its pivots first."""
     rates, x, u = sj.tensor((4, 4), "float64", "rates"), sj.vector("x", "float64"), sj.tensor((4,), "float64", "u")
     us = sj.scan(lambda x, u: step(rates, x, u), x, u)
@@ -134,7 +133,6 @@ def test_quotients_that_no_step_waits_for(step: Callable[[Node, Node, Node], Nod
     f, wanted = (sj.function([rates, x, u], outputs, mode=mode) for mode in ("numba", "reference"))
     forward = sj.function([rates, x, u], us, mode="emulate")
     assert ("divided by its pivots" in str(forward.explain())) == (step is not feedback)
-    rng = np.random.default_rng(0)
     matrix, begin = rng.normal(size=(4, 4)), rng.normal(size=4)
     for given in (0.1 * matrix, np.roll(np.eye(4), 1, 0) + 0.1 * matrix, np.zeros((4, 4))):
         row = rng.uniform(0.5, 1.5, 6)
@@ -144,13 +142,12 @@ def test_quotients_that_no_step_waits_for(step: Callable[[Node, Node, Node], Nod
 
 
 @pytest.mark.parametrize("n", [2, 3])
-def test_a_step_that_solves_a_small_system_is_computed_number_by_number(n: int) -> None:
+def test_a_step_that_solves_a_small_system_is_computed_number_by_number(n: int, rng: np.random.Generator) -> None:
     """With its gradient, and with NaN where there is no solution."""
     A, u = sj.tensor(("T", n, n), "float64", "A"), sj.tensor((n,), "float64", "u")
     ys = sj.scan(lambda A, u: sj.solve(A, u) + 0.1 * u, A, u)
     functions = [sj.function([A, u], [ys, *sj.grad((ys * ys).sum(), [A, u])], mode=m) for m in ("reference", "numba")]
     assert "number by number" in str(functions[1].explain())
-    rng = np.random.default_rng(0)
     given, start = rng.normal(size=(9, n, n)) + 2 * np.eye(n), rng.normal(size=n)
     for singular in (False, True):
         given[5] = 0 if singular else given[5]

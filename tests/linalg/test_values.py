@@ -24,21 +24,19 @@ def agree(got: Any, expected: Any, dtype: str) -> None:
 @pytest.mark.parametrize(
     "mode, dtype", [(mode, dtype) for mode in MODES for dtype in TOLERANCE] + [("numba", "float64")]
 )
-def test_any_size(mode: str, dtype: str) -> None:
+def test_any_size(mode: str, dtype: str, rng: np.random.Generator) -> None:
     """One function for all sizes, through LAPACK; a batch of none too."""
     a, b = sj.tensor(("B", "n", "n"), dtype), sj.tensor(("B", "n", "k"), dtype)
     f = sj.function([a, b], everything(a, b), mode=mode)
-    rng = np.random.default_rng(0)
     for n in (*range(10), 17, 40) if mode != "emulate" else (0, 1, 2, 9):
         for batch in (0, 2) if n in (0, 3) else (2,):
             given = regular(rng, batch, n).astype(dtype), rng.normal(size=(batch, n, 3)).astype(dtype)
             agree(f(*given), in_numpy(*given), dtype)
 
 
-def test_floats_of_32_bits_compiled() -> None:
+def test_floats_of_32_bits_compiled(rng: np.random.Generator) -> None:
     a, b = sj.tensor(("n", "n"), "float32"), sj.tensor(("n", "k"), "float32")
     f = sj.function([a, b], [sj.solve(a, b), sj.cholesky(a @ a.T)])
-    rng = np.random.default_rng(0)
     for n in (1, 2, 9, 40):
         left, right = regular(rng, n).astype("float32"), rng.normal(size=(n, 3)).astype("float32")
         agree(f(left, right), [np.linalg.solve(left, right), np.linalg.cholesky(left @ left.T)], "float32")
@@ -63,8 +61,7 @@ def test_the_largest_of_known_size() -> None:
     np.testing.assert_allclose(factor, np.linalg.cholesky(value @ value.T), rtol=1e-11, atol=1e-12)
 
 
-def test_known_sizes_compiled() -> None:
-    rng = np.random.default_rng(1)
+def test_known_sizes_compiled(rng: np.random.Generator) -> None:
     given = regular(rng, 19, 3).astype("float32"), rng.normal(size=(19, 3, 1)).astype("float32")
     a, b = sj.tensor(("B", 3, 3), "float32"), sj.tensor(("B", 3, 1), "float32")
     f = sj.function([a, b], everything(a, b))
@@ -146,8 +143,7 @@ def test_the_same_without_an_inverse_compiled() -> None:
     np.testing.assert_array_equal(sign, [0, 1, 0])
 
 
-def test_vectors_and_batches_as_in_numpy() -> None:
-    rng = np.random.default_rng(0)
+def test_vectors_and_batches_as_in_numpy(rng: np.random.Generator) -> None:
     for a, b in (
         ((3, 3), (3,)),
         ((2, 3, 3), (3,)),

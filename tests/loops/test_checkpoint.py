@@ -306,7 +306,7 @@ def test_memory_of(program: Callable[[Any, int], Outputs], share: float) -> None
     assert some < share * everything
 
 
-def test_a_last_value_that_is_read_at_a_computed_place() -> None:
+def test_a_last_value_that_is_read_at_a_computed_place(rng: np.random.Generator) -> None:
     """Only what nests begin and end can be saved: here all is stored, as if there were no checkpoints."""
 
     def program(checkpoint: Any) -> Outputs:
@@ -322,7 +322,6 @@ def test_a_last_value_that_is_read_at_a_computed_place() -> None:
 
     plain, kept = (sj.function(*program(checkpoint), mode="emulate") for checkpoint in (None, 3))
     assert "checkpoint=3 is not done, all is stored: a carry is read by another loop" in kept.explain()
-    rng = np.random.default_rng(0)
     given = rng.normal(size=(10, 4)), rng.normal(size=(4, 4)), 2
     np.testing.assert_equal(kept(*given), plain(*given))
 

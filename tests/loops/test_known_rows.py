@@ -54,8 +54,7 @@ MODELS = [tanks, last_tank, filters, turned]
 
 
 @pairwise(model=MODELS, dtype=["float32", "float64"], mode=["emulate", "numba"])
-def test_as_the_reference(model: Any, dtype: str, mode: Any) -> None:
-    rng = np.random.default_rng(3)
+def test_as_the_reference(model: Any, dtype: str, mode: Any, rng: np.random.Generator) -> None:
     x, gradient = sj.tensor(("T",), dtype, "x"), mode == "emulate"
     for size in SIZES:
         start = sj.tensor((size,), dtype, "start")

@@ -180,12 +180,11 @@ def test_the_same_bits_for_any_number_of_threads(threads):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_vector_with_one_lane_has_the_same_bits_for_any_number_of_threads(dtype, monkeypatch):
+def test_a_vector_with_one_lane_has_the_same_bits_for_any_number_of_threads(dtype, monkeypatch, rng):
     size = 17
     x, A, start = (sj.tensor(shape, dtype) for shape in (("T", size), ("N", size), ("N",)))
     step = lambda row, u, h: (sj.tanh(u + h[0]), 0.3 * ((u @ A) * row + h * row))
     outputs, results = sj.scan(step, x, [start, x[0]]), []
-    rng = np.random.default_rng(0)
     given = [rng.standard_normal(shape).astype(dtype) for shape in ((50, size), (7, size), (7,))]
     for name in ("WAKING", "LEAST_GAIN"):
         monkeypatch.setattr(rates, name, 0.0)
@@ -197,7 +196,7 @@ def test_a_vector_with_one_lane_has_the_same_bits_for_any_number_of_threads(dtyp
     assert results[1:] == results[:1] * 2
 
 
-def test_what_a_step_hands_on_comes_last_in_extrema():
+def test_what_a_step_hands_on_comes_last_in_extrema(rng):
     """Two orders of the same operands are one, NaN included; hundreds of operands need no recursion."""
     x, y = sj.tensor(("T",), "float64", "x"), sj.tensor(("T",), "float64", "y")
 
@@ -208,7 +207,6 @@ def test_what_a_step_hands_on_comes_last_in_extrema():
         return many, sj.minimum(sj.minimum(y, low), sj.minimum(top, x))
 
     outputs = sj.scan(step, [x, y], [sj.constant(-1.0), sj.constant(1.0)])
-    rng = np.random.default_rng(0)
     given = list(rng.standard_normal((2, 50)))
     given[1][40] = np.nan
     f, reference = (sj.function([x, y], outputs, mode=mode) for mode in ("numba", "reference"))

@@ -14,13 +14,9 @@ import pytest
 import scanjit as sj
 from scanjit.errors import AssertError, ScanError
 from tests.compare import all_close
+from tests.optional import optional
 
-try:
-    import jax
-    from jax import lax, numpy as jnp
-except ImportError:
-    jax = None
-needs_jax = pytest.mark.skipif(jax is None, reason="JAX is not installed")
+jax, needs_jax = optional("jax")
 
 W, LIMIT = sj.vector("w"), sj.scalar("limit")
 GIVEN, MOST = np.array([0.3, 0.9, 1.1]), 30
@@ -180,14 +176,14 @@ def test_beside_jax() -> None:
     def stretch(state: Any, w: Any, limit: Any) -> Any:
         def step(state: Any, _: Any) -> Any:
             h, t, over = state
-            new = jnp.tanh(h * w + 0.1)
-            return (jnp.where(over, h, new), jnp.where(over, t, t + 1), over | (t >= limit)), None
+            new = jax.numpy.tanh(h * w + 0.1)
+            return (jax.numpy.where(over, h, new), jax.numpy.where(over, t, t + 1), over | (t >= limit)), None
 
-        return lax.scan(step, state, None, length=5)[0]
+        return jax.lax.scan(step, state, None, length=5)[0]
 
     def cost(w: Any, limit: Any) -> Any:
-        given = (jnp.zeros(3), 0.0, False)
-        (h, _, _), _ = lax.scan(lambda s, _: (stretch(s, w, limit), None), given, None, length=6)
+        given = (jax.numpy.zeros(3), 0.0, False)
+        (h, _, _), _ = jax.lax.scan(lambda s, _: (stretch(s, w, limit), None), given, None, length=6)
         return (h**2).sum()
 
     slope = jax.grad(cost)

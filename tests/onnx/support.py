@@ -1,13 +1,13 @@
 """Models of one node, and what ONNX Runtime computes with them."""
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx")
-runtime = pytest.importorskip("onnxruntime")
+import scanjit as sj
+import scanjit.onnx as sjo
 
-import scanjit as sj  # noqa: E402
-import scanjit.onnx as sjo  # noqa: E402
+onnxruntime = pytest.importorskip("onnxruntime")
 
 
 def value(name, dtype="float32", shape=None):
@@ -34,12 +34,12 @@ def one_node(op, feeds, constants=(), outputs=1, opset=21, domain="", shapes=Non
 
 def session_of(model, optimized=True):
     """A session of ONNX Runtime on one thread, for a model or for the file of one."""
-    options = runtime.SessionOptions()
+    options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     if not optimized:
-        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
-    return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
 def expected(model, feeds):

@@ -1,15 +1,13 @@
 """BatchNormalization, alone and after convolutions, whose filters it multiplies; against ONNX Runtime."""
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-import scanjit.onnx as sjo  # noqa: E402
-from scanjit import ir  # noqa: E402
-from scanjit.ops.linalg import CONTRACT  # noqa: E402
-from tests.onnx.support import check, model_of, one_node, value  # noqa: E402
+import scanjit.onnx as sjo
+from scanjit import ir
+from scanjit.ops.linalg import CONTRACT
+from tests.onnx.support import check, model_of, one_node, value
 
 RNG = np.random.default_rng(0)
 CHANNELS = 6

@@ -1,14 +1,12 @@
 """Branches that do not fit each other, and inputs and sizes that are given when a model is loaded."""
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-import scanjit as sj  # noqa: E402
-import scanjit.onnx as sjo  # noqa: E402
-from tests.onnx import support  # noqa: E402
+import scanjit as sj
+import scanjit.onnx as sjo
+from tests.onnx import support
 
 helper, node = onnx.helper, onnx.helper.make_node
 FLOAT = "float32"

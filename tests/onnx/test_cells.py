@@ -1,15 +1,13 @@
 """Scans that are an RNN, an LSTM or a GRU are exported as such, however they are written; others are not."""
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-import lasagne_like as lasagne  # noqa: E402
-import scanjit as sj  # noqa: E402
-import scanjit.onnx as sjo  # noqa: E402
-from tests.onnx.support import by_runtime, check_export  # noqa: E402
+import lasagne_like as lasagne
+import scanjit as sj
+import scanjit.onnx as sjo
+from tests.onnx.support import by_runtime, check_export
 
 T, B, I, H = 5, 2, 3, 4
 RNG = np.random.default_rng(0)

@@ -4,9 +4,6 @@ not."""
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from tests.onnx.support import check, one_node
 
 SHAPES = {1: (2, 4, 11), 2: (2, 4, 7, 9), 3: (2, 4, 6, 7, 5)}
@@ -36,8 +33,7 @@ def attributes_over(axes, attributes):
     ],
     ids=str,
 )
-def test_correlations(axes, attributes, free):
-    rng = np.random.default_rng(0)
+def test_correlations(axes, attributes, free, rng):
     draw = lambda *shape: rng.normal(size=shape).astype("float32")
     x, attributes = draw(*SHAPES[axes]), attributes_over(axes, attributes)
     constants = {"w": draw(8, 4 // attributes.get("group", 1), *FILTERS[:axes]), "b": draw(8)}
@@ -46,8 +42,7 @@ def test_correlations(axes, attributes, free):
 
 
 @pytest.mark.parametrize("axes", SHAPES)
-def test_compiled_correlations(axes):
-    rng = np.random.default_rng(1)
+def test_compiled_correlations(axes, rng):
     x, w = (rng.normal(size=shape).astype("float32") for shape in (SHAPES[axes], (3, 2, *FILTERS[:axes])))
     w = np.concatenate([w, w[:1]])
     model = one_node("Conv", {"x": x}, {"w": w}, opset=17, group=2, **attributes_over(axes, WIDE))

@@ -3,15 +3,13 @@
 import pickle
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-import scanjit as sj  # noqa: E402
-import scanjit.onnx as sjo  # noqa: E402
-from scanjit.onnx.exporting import model as exporting  # noqa: E402
-from tests.onnx.support import check_export, session_of  # noqa: E402
+import scanjit as sj
+import scanjit.onnx as sjo
+from scanjit.onnx.exporting import model as exporting
+from tests.onnx.support import check_export, session_of
 
 
 def numbers():
@@ -118,12 +116,11 @@ def test_loops_that_stop_with_checkpoints(limit, checkpoint):
     check([row, most], [h, more, h[-1] + more.sum()], [np.arange(7.0), np.float64(limit)])
 
 
-def test_one_row_of_a_stack_is_broadcast():
+def test_one_row_of_a_stack_is_broadcast(rng):
     """A model of a loop of two steps does not say that the rows it reads are two, nor that its last row is one."""
     rows, y = sj.tensor(("n", "k"), name="rows"), sj.tensor(("m", "k"), name="y")
     last = sj.scan(lambda row, h: row + h, rows, sj.zeros(rows.shape[1]), n_steps=2)[1:]
     outputs = [last * y, sj.where(last > 0, y, 1.0), sj.broadcast_to(last, y.shape), sj.where(y > 0, y, last)]
-    rng = np.random.default_rng(0)
     check([rows, y], outputs, [rng.normal(size=(3, 4)), rng.normal(size=(5, 4))])
 
 

@@ -3,16 +3,15 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
+import scanjit as sj
+import scanjit.onnx as sjo
+from scanjit.arrays import named_dtype
+from tests.onnx.support import by_runtime, model_of, value
 
-import scanjit as sj  # noqa: E402
-import scanjit.onnx as sjo  # noqa: E402
-from scanjit.arrays import named_dtype  # noqa: E402
-from tests.onnx.support import by_runtime, model_of, value  # noqa: E402
+pytest.importorskip("ml_dtypes")
 
 rng = np.random.default_rng(0)
 

@@ -3,13 +3,12 @@
 import random
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx")
-
-import scanjit as sj  # noqa: E402
-import scanjit.onnx as sjo  # noqa: E402
-from scanjit.onnx import extra  # noqa: E402
+import scanjit as sj
+import scanjit.onnx as sjo
+from scanjit.onnx import extra
 
 helper = onnx.helper
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64

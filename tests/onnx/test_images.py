@@ -5,12 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-import scanjit as sj  # noqa: E402
-import scanjit.onnx as sjo  # noqa: E402
-from tests.onnx.support import check, computed, one_node  # noqa: E402
+import scanjit as sj
+import scanjit.onnx as sjo
+from tests.onnx.support import check, computed, one_node
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1, 2, 7, 9)).astype("float32")

@@ -11,10 +11,6 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from tests.onnx.support import session_of
 
 
@@ -51,12 +47,11 @@ SILERO = [
 
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("name, rate", SILERO)
-def test_silero_vad(name, rate):
+def test_silero_vad(name, rate, rng):
     """As it is, with sizes and branches that are not known; and with all that never changes."""
     path = folder("silero_vad") / "data" / f"{name}.onnx"
     if not path.exists():
         pytest.skip(f"this version of silero-vad has no {path.name}")
-    rng = np.random.default_rng(0)
     x = (0.3 * rng.normal(size=(1, 288 if rate == 8000 else 576))).astype("float32")
     feeds = {"input": x, "state": (0.3 * rng.normal(size=(2, 1, 128))).astype("float32")}
     rates = {} if rate is None else {"sr": np.array(rate)}
@@ -69,9 +64,8 @@ def test_silero_vad(name, rate):
     check(fixed.function(mode="reference")(**feeds), wanted, 1e-5)
 
 
-def test_silero_vad_compiled():
+def test_silero_vad_compiled(rng):
     path = folder("silero_vad") / "data" / "silero_vad.onnx"
-    rng = np.random.default_rng(1)
     feeds = {"input": (0.3 * rng.normal(size=(1, 576))).astype("float32"), "state": np.zeros((2, 1, 128), "float32")}
     wanted = expected(path, {**feeds, "sr": np.array(16000)})
     f = sj.onnx.load(path, inputs={"sr": 16000}, sizes={name: array.shape for name, array in feeds.items()}).function()
@@ -100,11 +94,10 @@ def test_models_of_images(package, name, shape, tolerance):
     check(model.function(mode="reference")(x), expected(path, {symbol.name: x}), tolerance)
 
 
-def test_a_quantized_model():
+def test_a_quantized_model(rng):
     """Integers and scales are the same; sigmoids differ in their last bits, and one that moves a number to the next
     integer is seen in all layers after it. ONNX Runtime moves as much where its input does so in the last bits."""
     path = folder("ddddocr") / "common_old.onnx"
-    rng = np.random.default_rng(0)
     x = rng.random((1, 1, 64, 160)).astype("float32")
     (wanted,) = expected(path, {"input1": x})
     moved = [expected(path, {"input1": (x * (1 + 1e-7 * rng.normal(size=x.shape))).astype("float32")})[0] for _ in "12"]

@@ -5,11 +5,9 @@ import importlib
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
-
-import scanjit as sj  # noqa: E402
-import scanjit.onnx as sjo  # noqa: E402
-from scanjit.onnx import tensors  # noqa: E402
+import scanjit as sj
+import scanjit.onnx as sjo
+from scanjit.onnx import tensors
 
 MODULES = (
     "rnn lstm gru scan loop if_ layernormalization gemm matmul softmax slice pad concat split gather onehot where conv "

@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 import scanjit as sj
 from scanjit.ir import OPS
 from scanjit.onnx.exporting.table import TABLE

@@ -1,14 +1,12 @@
 """Quantized tensors, exactly as ONNX Runtime computes them."""
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-import scanjit as sj  # noqa: E402
-import scanjit.onnx as sjo  # noqa: E402
-from tests.onnx.support import check, computed, expected, one_node  # noqa: E402
+import scanjit as sj
+import scanjit.onnx as sjo
+from tests.onnx.support import check, computed, expected, one_node
 
 BYTES = [np.uint8, np.int8]
 
@@ -33,8 +31,7 @@ def floats(rng, *shape):
 
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("per", ["tensor", "axis", "last"])
-def test_quantizing(dtype, per):
-    rng = np.random.default_rng(0)
+def test_quantizing(dtype, per, rng):
     shape, axis, count = (
         (4, 3, 37),
         {"tensor": 1, "axis": 1, "last": -1}[per],
@@ -53,8 +50,7 @@ def test_quantizing(dtype, per):
 
 
 @pytest.mark.parametrize("dtype", BYTES)
-def test_blocks_have_scales_of_their_own(dtype):
-    rng = np.random.default_rng(1)
+def test_blocks_have_scales_of_their_own(dtype, rng):
     x, scale, zero = floats(rng, 5, 10), np.abs(floats(rng, 5, 4)) * 0.01 + 0.003, integers(rng, dtype, 5, 4)
     attributes = {"axis": 1, "block_size": 3}
     model = one_node("QuantizeLinear", {"x": x}, {"s": scale, "z": zero}, **attributes)
@@ -64,8 +60,7 @@ def test_blocks_have_scales_of_their_own(dtype):
     check(one_node("DequantizeLinear", {}, {"y": y, "s": scale, "z": zero}, **attributes), {})
 
 
-def test_without_a_zero_point():
-    rng = np.random.default_rng(2)
+def test_without_a_zero_point(rng):
     x = floats(rng, 3, 4)
     check(one_node("QuantizeLinear", {"x": x}, {"s": np.float32(0.02)}), {"x": x})
     model = one_node("QuantizeLinear", {"x": x}, {"s": np.float32(0.02)}, output_dtype=onnx.TensorProto.INT8)
@@ -95,11 +90,10 @@ def test_the_bounds_of_a_tensor_of_equal_numbers():
 @pytest.mark.parametrize("left", BYTES)
 @pytest.mark.parametrize("right", BYTES)
 @pytest.mark.parametrize("terms", [5, 1000])
-def test_products_of_matrices_are_exact(left, right, terms):
+def test_products_of_matrices_are_exact(left, right, terms, rng):
     """1,000 products of 8 bits are a sum that float32 does not hold."""
     if left is np.int8 and right is np.uint8:
         pytest.skip("ONNX Runtime has no such product")
-    rng = np.random.default_rng(4)
     a, b = integers(rng, left, 3, terms), weights(rng, right, terms, 4)
     a[0], b[:, 0] = np.iinfo(left).max, b.min()
     zeros = {"az": integers(rng, left), "bz": integers(rng, right, 4)}
@@ -111,8 +105,7 @@ def test_products_of_matrices_are_exact(left, right, terms):
         check(model, feeds)
 
 
-def test_products_of_batches_and_of_rows_with_zero_points_of_their_own():
-    rng = np.random.default_rng(5)
+def test_products_of_batches_and_of_rows_with_zero_points_of_their_own(rng):
     a, b = integers(rng, np.uint8, 2, 3, 5), integers(rng, np.uint8, 2, 5, 4)
     check(one_node("MatMulInteger", {"a": a, "b": b}), {"a": a, "b": b})
     each = integers(rng, np.uint8, 3)

@@ -1,14 +1,12 @@
 """RNN, LSTM and GRU with random attributes, against ONNX Runtime."""
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-import scanjit as sj  # noqa: E402
-import scanjit.onnx as sjo  # noqa: E402
-from tests.onnx.support import by_runtime, model_of, value  # noqa: E402
+import scanjit as sj
+import scanjit.onnx as sjo
+from tests.onnx.support import by_runtime, model_of, value
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 ACTIVATIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}

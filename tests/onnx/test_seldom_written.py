@@ -1,13 +1,11 @@
 """Attributes, bounds and shapes that exporters seldom write, as ONNX Runtime computes them."""
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-import scanjit.onnx as sjo  # noqa: E402
-from tests.onnx.support import check, computed, expected, model_of, one_node, value  # noqa: E402
+import scanjit.onnx as sjo
+from tests.onnx.support import check, computed, expected, model_of, one_node, value
 
 
 @pytest.mark.parametrize("opset", [17, 20])

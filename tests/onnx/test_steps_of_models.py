@@ -4,14 +4,11 @@ import importlib.util
 import pathlib
 
 import numpy as np
+import onnx
 import pytest
 
 import scanjit as sj
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-from tests.onnx.support import model_of, session_of, value  # noqa: E402
+from tests.onnx.support import model_of, session_of, value
 
 
 def numbers(*shape):

@@ -50,9 +50,8 @@ CASES: dict[str, list[dict[sympy.Symbol, sympy.Expr]]] = {
     "log1p": [{X: P - 1}],
     "arccosh": [{X: P + 1}],
     "i0e": [{X: P}, {X: -P}],
-    **{
-        name: [{X: (P - 1) / (P + 1)}] for name in ("arcsin", "arccos", "arctanh")
-    },  # all of the open interval from -1 to 1
+    # All of the open interval from -1 to 1
+    **{name: [{X: (P - 1) / (P + 1)}] for name in ("arcsin", "arccos", "arctanh")},
 }
 """Where the formula has branches or is not real everywhere: all of its (open) domain, piece by piece."""
 

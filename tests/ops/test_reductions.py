@@ -246,10 +246,9 @@ def test_axes_must_exist() -> None:
 
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
-def test_extremes_of_rows_of_all_lengths(dtype: str, mode: Any) -> None:
+def test_extremes_of_rows_of_all_lengths(dtype: str, mode: Any, rng: np.random.Generator) -> None:
     """One vector at a time, and several side by side. NaN may be anywhere."""
     x, known = sj.tensor((None, None), dtype), sj.tensor((2, 300), dtype)
-    rng = np.random.default_rng(5)
     functions: list[Any] = [lambda l, x: l.max(x, -1), lambda l, x: l.min(x, -1), lambda l, x: l.max(x) - l.min(x)]
     functions += [lambda l, x: l.nanmax(x, -1), lambda l, x: l.argmax(x, -1), lambda l, x: l.any(x > 2, -1)]
     f = sj.function([x, known], [function(sj, of) for of in (x, known) for function in functions], mode=mode)
@@ -267,7 +266,7 @@ def test_extremes_of_rows_of_all_lengths(dtype: str, mode: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_sums_of_all_lengths(dtype: str, mode: Any) -> None:
+def test_sums_of_all_lengths(dtype: str, mode: Any, rng: np.random.Generator) -> None:
     """One vector at a time, and several side by side: along rows, and down the columns of narrow arrays."""
     x, known = sj.tensor((None, None), dtype), sj.tensor((2, 300), dtype)
     functions: list[Any] = [
@@ -278,7 +277,6 @@ def test_sums_of_all_lengths(dtype: str, mode: Any) -> None:
     ]
     functions += [lambda x: (1 + x / 99).prod(0), lambda x: x.mean(-1) + x.max(-1), lambda x: x.max(0) - x.min(0)]
     f = sj.function([x, known], [function(of) for of in (x, known) for function in functions], mode=mode)
-    rng = np.random.default_rng(5)
     for shape in ((6, 1), (7, 3), (8, 4), (9, 33), (40, 17), (31, 200), (3, 321)):
         given = [rng.normal(size=each).astype(dtype) for each in (shape, (2, 300))]
         wanted = [function(of.astype("float64")) for of in given for function in functions]

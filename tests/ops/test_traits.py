@@ -79,10 +79,9 @@ def test_aligned_axes(op: Op) -> None:
 
 
 @pytest.mark.parametrize("op", [op for op in SAMPLED if op.of_dims is not None], ids=str)
-def test_dimensions(op: Op) -> None:
+def test_dimensions(op: Op, rng: np.random.Generator) -> None:
     """What an op computes of dimensions is what it computes of integers."""
     assert op.of_dims is not None
-    rng = np.random.default_rng(1)
     count = len(next(calls(op))[0])
     for _ in range(20):
         numbers = [int(n) for n in rng.integers(0, 9, count)]

@@ -1,7 +1,6 @@
 """Compiled functions as functions of PyTensor's variables: values, derivatives, shapes, errors; and PyMC samples."""
 
 import pickle
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,14 +9,11 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.pytensor import PytensorFunction, _pytensor
+from scanjit.pytensor import PytensorFunction
+from tests.optional import optional
 
-try:
-    import pytensor
-    import pytensor.tensor as pt
-except ImportError:
-    pytensor = None
-needs_pytensor = pytest.mark.skipif(pytensor is None, reason="PyTensor is not installed")
+pytensor, needs_pytensor = optional("pytensor")
+pt, _ = optional("pytensor.tensor")
 
 RETURNS = 0.5 * np.random.default_rng(0).normal(size=200)
 
@@ -105,7 +101,7 @@ def test_graphs_and_their_gradients_pickle() -> None:
 @pytest.mark.filterwarnings("ignore:Numba will use object mode")  # PyTensor says it of complex numbers
 @needs_pytensor
 @pytest.mark.parametrize("compiled", [False, True])
-def test_complex_arguments_and_results(compiled: bool) -> None:
+def test_complex_arguments_and_results(compiled: bool, rng: np.random.Generator) -> None:
     """PyTensor has no gradients of complex variables; of real ones it has, whatever is complex inside."""
     x, w = sj.tensor(("n",), "complex128", "x"), sj.tensor((), "complex128", "w")
 
@@ -116,7 +112,6 @@ def test_complex_arguments_and_results(compiled: bool) -> None:
     rows, factor, angle = pt.zvector("x"), pt.zscalar("w"), pt.dscalar("angle")
     size = sj.pytensor.as_op(lambda x, a: sj.real(turned(x * 1j, sj.exp(1j * a))).sum())(np.ones(2), angle)
     f = pytensor.function([rows, factor, angle], [ours(rows, factor), pt.grad(size, angle)])
-    rng = np.random.default_rng(3)
     given = rng.normal(size=5) + 1j * rng.normal(size=5)
     h, states = 0j, []
     for row in given:
@@ -162,14 +157,6 @@ def test_pymc_samples_a_garch_model() -> None:
     for name, values in mine.items():
         assert values.std() > 0
         np.testing.assert_allclose(values[0, :20], other[name][0, :20], rtol=1e-3)
-
-
-def test_without_pytensor_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pytensor", None)
-    _pytensor.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install 'scanjit\[pytensor\]'"):
-        _pytensor()
-    _pytensor.cache_clear()
 
 
 @needs_pytensor

@@ -211,7 +211,7 @@ def test_gradient_through_a_noisy_loop(options: dict[str, Any]) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
 
 
-def test_dropout_between_the_layers_of_a_network() -> None:
+def test_dropout_between_the_layers_of_a_network(rng: np.random.Generator) -> None:
     """As lasagne_like writes it, in float32, with gradients, compiled."""
     x, w = sj.tensor(("T", "B", 4), "float32"), sj.matrix("w", "float32")
     stream = Stream(6)
@@ -222,7 +222,6 @@ def test_dropout_between_the_layers_of_a_network() -> None:
 
     y = sj.scan(step, x, sj.zeros((x.shape[1], 4), "float32"))
     outputs = [y, sj.grad((y * y).sum(), w)]
-    rng = np.random.default_rng(0)
     values = [rng.normal(size=s).astype("float32") for s in ((9, 3, 4), (4, 4))]
     results = []
     for mode in ("reference", "numba"):

@@ -73,7 +73,7 @@ MODELS = [kalman, shifted, extremes, matrix, until, counted]
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("steps", [None, 5])
 @pytest.mark.parametrize("model", MODELS)
-def test_as_the_reference(model, steps):
+def test_as_the_reference(model, steps, rng):
     x, p = sj.tensor((steps, 2), "float64"), sj.tensor((2,), "float64")
     outputs = model(x, p)
     assert "number by number" in sj.function([x, p], outputs, mode="emulate").explain()
@@ -82,7 +82,6 @@ def test_as_the_reference(model, steps):
         outputs = [*outputs, *sj.grad(cost, [x, p])]
     reference, f = (sj.function([x, p], outputs, mode=mode) for mode in ("reference", "emulate"))
     assert ("number by number" in f.explain()) == (model is not extremes)  # whose gradient is too long
-    rng = np.random.default_rng(0)
     for n in (0, 1, 5, 12) if steps is None else (steps,):
         given = rng.standard_normal((n, 2)), np.array([0.3, 0.7])
         if n == 0 and model in (kalman, matrix):
@@ -165,7 +164,7 @@ def test_checkpoints_change_no_bit(step):
         np.testing.assert_equal(other, first)
 
 
-def test_steps_that_know_more_sizes():
+def test_steps_that_know_more_sizes(rng):
     """A direction of known shape tells inner loops the sizes of what the outer loop gives them."""
 
     def product(A, B, x, directions):
@@ -176,7 +175,6 @@ def test_steps_that_know_more_sizes():
         cost = (sj.scan(improved, outputs_info=sj.zeros((2, 1), "float64"), n_steps=2)[-1] ** 2).sum()
         return sj.hvp(cost, [A, B, x], directions)
 
-    rng = np.random.default_rng(0)
     args, directions = ([rng.normal(size=shape) for shape in ((2, 2), (2, 1), (2,))] for _ in range(2))
     got, expected = (
         sj.jit(lambda *given: product(*given, directions), mode=mode)(*args) for mode in ("numba", "reference")
@@ -193,7 +191,7 @@ def test_long_arrays_stay_in_vectors(size):
 
 
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
-def test_an_element_at_a_computed_place(mode):
+def test_an_element_at_a_computed_place(mode, rng):
     """Each number is the new one where its place is meant; a place outside is an error."""
     x, at = sj.vector("x", "float64"), sj.lvector("at")
 
@@ -204,7 +202,6 @@ def test_an_element_at_a_computed_place(mode):
     made = sj.scan(step, [x, at], [sj.as_tensor(np.arange(4.0)), None])
     f, reference = (sj.function([x, at], made, mode=each) for each in (mode, "reference"))
     assert "number by number" in f.explain() and "load_f64x4" not in f.source.split("def scan")[1]
-    rng = np.random.default_rng(0)
     given = rng.uniform(0.0, 5.0, 50), rng.integers(-4, 4, 50)
     np.testing.assert_equal(f(*given), reference(*given))
     for outside in (4, -5):

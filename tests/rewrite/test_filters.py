@@ -68,13 +68,12 @@ def test_only_what_has_channels_is_copied() -> None:
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_filters_that_are_flipped(named: bool) -> None:
+def test_filters_that_are_flipped(named: bool, rng: np.random.Generator) -> None:
     """Windows then lie backwards in memory."""
     x, w = sj.tensor(("B", 3, "L") if named else (4, 3, 20)), sj.tensor((16, 3, 4))
     g = sj.tensor(("B", 16, "P") if named else (4, 16, 17))
     slope = sj.grad((sj.conv1d(x, w) * g).sum(), w)
     assert count(run([slope]).outputs)["copy"] == 1
-    rng = np.random.default_rng(0)
     image, given = rng.normal(size=(4, 3, 20)), rng.normal(size=(4, 16, 17))
     wanted = [np.einsum("bop,bcp->oc", given, image[..., k : k + 17]) for k in reversed(range(4))]
     got = sj.function([x, g], slope)(image, given)
@@ -82,8 +81,7 @@ def test_filters_that_are_flipped(named: bool) -> None:
 
 
 @pytest.mark.slow
-def test_in_steps_examples_and_second_derivatives() -> None:
-    rng = np.random.default_rng(1)
+def test_in_steps_examples_and_second_derivatives(rng: np.random.Generator) -> None:
     x, w = rng.normal(size=(4, 2, 3, 9, 7)), 0.1 * rng.normal(size=(8, 3, 3, 3))
 
     def cost(w: Node, x: Node) -> Node:

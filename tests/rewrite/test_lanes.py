@@ -144,7 +144,7 @@ EXTREMA = {
 
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
 @pytest.mark.parametrize("case", EXTREMA)
-def test_short_rows_of_a_table_that_is_learned(case: str, mode: Any) -> None:
+def test_short_rows_of_a_table_that_is_learned(case: str, mode: Any, rng: np.random.Generator) -> None:
     """A row is read element by element, as the elements are changed; its place is checked once."""
     s, n, x = sj.lvector("s"), sj.lvector("n"), sj.vector("x", "float64")
 
@@ -155,7 +155,6 @@ def test_short_rows_of_a_table_that_is_learned(case: str, mode: Any) -> None:
     f, reference = (sj.function([s, n, x], y, mode=each) for each in (mode, "reference"))
     assert "x4(" not in f.source.split("def gather")[1].split("import")[0]
     assert f.source.split("def gather")[1].split("import")[0].count("report(") == 1
-    rng = np.random.default_rng(0)
     arrays = rng.integers(-6, 6, 30), rng.integers(-6, 6, 30), rng.standard_normal(30)
     arrays[2][7] = np.nan
     np.testing.assert_allclose(f(*arrays), reference(*arrays), rtol=1e-12)
@@ -175,7 +174,7 @@ FIRSTS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pairwise(name=FIRSTS, size=[9, 24, 33], mode=["emulate", "numba"])
-def test_the_first_of_a_few_truths(name: str, size: int, mode: Any) -> None:
+def test_the_first_of_a_few_truths(name: str, size: int, mode: Any, rng: np.random.Generator) -> None:
     """What follows it is not looked at: the table stays in memory, where steps change single elements."""
     k, x = sj.lvector("k"), sj.vector("x", "float64")
 
@@ -188,7 +187,6 @@ def test_the_first_of_a_few_truths(name: str, size: int, mode: Any) -> None:
     one_by_one = re.search(r"if any_of\(\w+\):\n +place\d+ = k\d+\n +break", f.source)
     assert bool(one_by_one) == (size <= 32)
     assert ("lane_bits" in f.source) == (size > 32)
-    rng = np.random.default_rng(0)
     for scale in (0.0, 1.0, 30.0):
         given = rng.integers(-size, size, 200), scale * rng.standard_normal(200)
         given[1][50] = np.nan if scale else 0.0

@@ -46,8 +46,7 @@ def test_series_in_columns_need_no_copy() -> None:
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 50), (20, 300), (70, 2), (0, 4), (9, 1)])
-def test_the_same_numbers(dtype: str, shape: tuple[int, int]) -> None:
-    rng = np.random.default_rng(0)
+def test_the_same_numbers(dtype: str, shape: tuple[int, int], rng: np.random.Generator) -> None:
     given = [rng.normal(size=shape[0]).astype(dtype), rng.normal(size=shape).astype(dtype)]
     mean, series = sj.vector("mean", dtype), sj.matrix("series", dtype)
     results = [

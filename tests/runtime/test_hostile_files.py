@@ -74,8 +74,7 @@ def test_more_copies_of_a_step_than_make_sense(whole, tmp_path, unroll):
         sj.scan(lambda h: h + 1, outputs_info=0.0, n_steps=sj.lscalar(), unroll=unroll)
 
 
-def test_all_steps_of_a_long_loop_are_a_loop_over_stretches():
-    rng = np.random.default_rng(0)
+def test_all_steps_of_a_long_loop_are_a_loop_over_stretches(rng):
     given = rng.normal(size=(MOST_UNROLLED + 3, 2, 3)), rng.normal(size=(3, 3)) * 0.3
 
     def made(length, mode):

@@ -212,9 +212,8 @@ def test_integers_in_a_loop() -> None:
     assert multiplied(f.function(*weights()), "quads of int8") >= 1
     for mode in ("reference", "emulate"):
         again = sj.jit(lambda *args: f(*args), mode=mode)(*weights())
-        np.testing.assert_allclose(
-            again, f(*weights()), rtol=0, atol=2e-2
-        )  # a number next to a tie may be rounded otherwise
+        # A number next to a tie may be rounded otherwise
+        np.testing.assert_allclose(again, f(*weights()), rtol=0, atol=2e-2)
 
 
 @pytest.mark.parametrize("format", ["bfloat16", "int8"])

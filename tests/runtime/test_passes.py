@@ -44,11 +44,10 @@ def test_shuffles_are_not_merged() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("base", [10.0, 0.5, -2.0, 1.0, 0.0, float("inf")])
-def test_the_logarithm_of_a_known_base_is_known(base: float, dtype: str) -> None:
+def test_the_logarithm_of_a_known_base_is_known(base: float, dtype: str, rng: np.random.Generator) -> None:
     """The logarithm of a base that is a number is computed with the function; the bits are those of `pow`."""
     x, b = sj.tensor(("T",), dtype, "x"), sj.tensor((), dtype, "b")
     known, given = sj.function([x], base**x), sj.function([x, b], b**x)
-    rng = np.random.default_rng(0)
     edges = [0.0, -0.0, 1.0, 2.0, -3.0, 0.5, np.inf, -np.inf, np.nan, 1e300, -1e300, 1e-300]
     with np.errstate(over="ignore", under="ignore"):
         values = np.concatenate([edges, rng.uniform(-400, 400, 200), rng.uniform(-2, 2, 200)]).astype(dtype)

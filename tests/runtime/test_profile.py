@@ -19,8 +19,7 @@ def program(unroll=False):
 
 
 @pytest.mark.parametrize("unroll", [False, 2])
-def test_runs_and_operations(profiling, unroll) -> None:
-    rng = np.random.default_rng(0)
+def test_runs_and_operations(profiling, unroll, rng: np.random.Generator) -> None:
     f = program(unroll)
     arrays = rng.standard_normal((7, 3)), rng.standard_normal((3, 3))
     timed = [f(*arrays) for _ in range(4)]

@@ -238,9 +238,8 @@ def test_sin_and_cos_of_hard_arguments(kernels: Any) -> None:
             assert max(errors(kind, functions[label](x), exact)) <= 1.0, label
 
 
-def test_powers(kernels: Any) -> None:
+def test_powers(kernels: Any, rng: np.random.Generator) -> None:
     kind, functions = kernels
-    rng = np.random.default_rng(5)
     dtype = KINDS[kind].dtype
     scale = 7 if kind == "f64" else 1
     x = np.concatenate([np.exp(rng.uniform(-30, 30, 1024)), rng.uniform(0.5, 2, 1024)]).astype(dtype)
@@ -285,10 +284,9 @@ def test_angles_of_all_magnitudes(kernels: Any) -> None:
         assert found[worst] <= table.BOUNDS["arctan2"][FLOATS.index(kind)], (label, y[worst], x[worst], found[worst])
 
 
-def test_gammaln_next_to_its_zeros(kernels: Any) -> None:
+def test_gammaln_next_to_its_zeros(kernels: Any, rng: np.random.Generator) -> None:
     """Above 0, errors are small beside the value, too."""
     kind, functions = kernels
-    rng = np.random.default_rng(4)
     x = rng.choice([1.0, 2.0], 512) + rng.choice([-1, 1], 512) * 10 ** rng.uniform(-7, -0.31, 512)
     x = x.astype(KINDS[kind].dtype)
     with mp.workdps(40):

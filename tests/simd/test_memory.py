@@ -18,9 +18,8 @@ from .support import NATIVE, compiled, run_compiled, run_emulated, source_of
 
 
 @pytest.mark.parametrize("kind", ["f64", "f32", "f16", "i64", "i8"])
-def test_vectors_on_the_stack_overlap_at_any_place(kind: str) -> None:
+def test_vectors_on_the_stack_overlap_at_any_place(kind: str, rng: np.random.Generator) -> None:
     """Also those that reach the end of the memory, which has no whole number of vectors."""
-    rng = np.random.default_rng(1)
     size, room = KINDS[kind].size, 5 * NATIVE[kind] // 2 + 1
     widths = [2**k for k in range(NATIVE[kind].bit_length())]
     body = [f"place = stack({room * size})"]
@@ -79,8 +78,7 @@ def test_products_of_all_kinds_are_stored_on_the_stack(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "most"), [*((kind, 16) for kind in KINDS), ("f64", 1), ("i32", 1), ("bool", 1)], ids=lambda x: str(x)
 )
-def test_loads_and_stores(kind: str, most: int) -> None:
-    rng = np.random.default_rng(1)
+def test_loads_and_stores(kind: str, most: int, rng: np.random.Generator) -> None:
     dtype, size = KINDS[kind].dtype, KINDS[kind].size
     lanes = min(NATIVE[kind], most)
     suffix = f"{kind}x{lanes}"

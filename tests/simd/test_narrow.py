@@ -72,8 +72,7 @@ def sums(dot: str, lanes: int, *operands: np.ndarray) -> list[np.ndarray]:
     return found
 
 
-def test_products_of_pairs_are_rounded_alike_everywhere() -> None:
-    rng = np.random.default_rng(4)
+def test_products_of_pairs_are_rounded_alike_everywhere(rng: np.random.Generator) -> None:
     n = 512
     values = [(rng.normal(size=n) * 2.0 ** rng.integers(-30, 30, n)).astype(np.float32) for _ in range(5)]
     a, b = PAIR_BFLOAT16.reference(*values[:2]), PAIR_BFLOAT16.reference(*values[2:4])
@@ -109,8 +108,7 @@ def test_generated_code_packs_integers_as_numpy_does(lanes: int) -> None:
         np.testing.assert_equal(results, [rounded_to_int8, *quads])
 
 
-def test_sums_of_products_of_quads_are_exact() -> None:
-    rng = np.random.default_rng(4)
+def test_sums_of_products_of_quads_are_exact(rng: np.random.Generator) -> None:
     n = 512
     left, right = rng.integers(0, 256, (n, 4)), rng.integers(-128, 128, (n, 4))
     left[0], right[0], left[1], right[1] = 255, 127, 255, -128  # the largest sums, which do not saturate

@@ -186,9 +186,8 @@ def _words(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", FLOATS)
-def test_fma_is_within_one_rounding(kind: str) -> None:
+def test_fma_is_within_one_rounding(kind: str, rng: np.random.Generator) -> None:
     lanes, size = NATIVE[kind], KINDS[kind].size
-    rng = np.random.default_rng(3)
     a, b, c = (rng.uniform(0.5, 2, lanes * 8).astype(KINDS[kind].dtype) for _ in range(3))
     suffix = f"{kind}x{lanes}"
     step = lanes * size

@@ -47,8 +47,7 @@ def source(kind: str, other: str) -> str:
 
 
 @pytest.mark.parametrize("kind, other", [("f64", "f32"), ("f32", "f64")])
-def test_masks_of_floats_and_integers(kind: str, other: str) -> None:
-    rng = np.random.default_rng(0)
+def test_masks_of_floats_and_integers(kind: str, other: str, rng: np.random.Generator) -> None:
     x, y = (np.array(each) for each in zip(*itertools.product(special_values(kind), repeat=2), strict=True))
     z, k = rng.choice(special_values(other), len(x)), rng.integers(-1, 4, len(x))
     found = []

@@ -1,6 +1,5 @@
 """Compiled functions as functions of PyTorch's tensors: values, memory, derivatives of two orders, errors."""
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -8,14 +7,10 @@ import pytest
 
 import scanjit as sj
 from scanjit import ir
-from scanjit.torch import TorchFunction, _torch
 from tests.at_once import at_once
+from tests.optional import optional
 
-try:
-    import torch
-except ImportError:
-    torch = None
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+torch, needs_torch = optional("torch")
 
 MODE = "reference"  # what is compiled is tested elsewhere; here, once
 
@@ -391,13 +386,3 @@ def test_transforms_of_what_does_not_depend_on_an_input() -> None:
         lambda f: func.jvp(lambda y: f(x, y)[1], (x,), (x,))[1],
     ):
         np.testing.assert_allclose(transformed(f), transformed(by_torch), rtol=1e-12)
-
-
-def test_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module is there; making a function says which extra is missing."""
-    _torch.cache_clear()
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"pip install 'scanjit\[torch\]'"):
-        TorchFunction(lambda x: x)
-    monkeypatch.undo()
-    _torch.cache_clear()
