@@ -17,7 +17,7 @@ from scanjit.loops.structure import Tree
 from scanjit.runtime import sizes
 from scanjit.runtime.function import CompiledFunction
 from scanjit.runtime.shared import SharedVariable
-from scanjit.show.identifiers import identifier, writable
+from scanjit.show.identifiers import free_name, identifier, writable
 from scanjit.types import Atom
 
 _RESERVED = {"np", "variables", "Path", "math", *dir(builtins)}
@@ -52,11 +52,7 @@ class Module:
 
     def unused(self, base: str, taken: set[str]) -> str:
         """A name, `base` or made of it, that neither `taken` nor the module has. It is added to `taken`."""
-        base = identifier(base, "x")
-        number, name = 1, base
-        while name in taken or name in self._taken or name in self.harvest.names:
-            number += 1
-            name = f"{base}_{number}"
+        name = free_name(identifier(base, "x"), {*taken, *self._taken, *self.harvest.names})
         taken.add(name)
         self._local.add(name)
         return name
@@ -72,10 +68,7 @@ class Module:
     def _key(self, thing: Any, base: str, value: Any) -> str:
         key = self._keys.get(id(thing))
         if key is None:
-            key, number = base, 1
-            while key in self.arrays:
-                number += 1
-                key = f"{base} {number}"
+            key = free_name(base, self.arrays, " ")
             self._keys[id(thing)] = key
             self._kept.append(thing)  # alive: no later object gets its id
             self.arrays[key] = np.array(value())

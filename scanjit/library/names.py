@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from scanjit.show.identifiers import identifier
+from scanjit.show.identifiers import free_name, identifier
 
 _TAKEN = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long "
@@ -29,9 +29,5 @@ def distinct(texts: Iterable[str | None], other: str) -> list[str]:
     for i, text in enumerate(texts):
         name = identifier(text, f"{other}_{i}") if text else f"{other}_{i}"
         name = f"{name}_" if name in _TAKEN else f"{other}{name}" if name.startswith("_") else name
-        plain, k = name, 0
-        while name in found:
-            k += 1
-            name = f"{plain}_{k}"
-        found[name] = None
+        found[free_name(name, found, first=1)] = None
     return list(found)

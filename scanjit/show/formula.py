@@ -13,6 +13,7 @@ from scanjit.ops.promotion import CAST
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.show.identifiers import free_name
 from scanjit.show.operators import ATOM, INFIX, PREFIX, SUM, UNARY, Text, infix, matrix_product, subscripts
 from scanjit.show.subject import number, origin_name, setting, subject
 from scanjit.types import Dim, Dimension
@@ -71,9 +72,7 @@ class _Names:
 
     def new(self, stem: str) -> str:
         """A new name: the stem, or the stem and a number if the stem is taken."""
-        number, name = 0, stem
-        while name in self._used:
-            number, name = number + 1, f"{stem}{number + 1}"
+        name = free_name(stem, self._used, "", 1)
         self._used.add(name)
         return name
 

@@ -1,7 +1,9 @@
 """Make names from any text: for generated code, for exported packages, and for files of other formats."""
 
+import itertools
 import keyword
 import re
+from collections.abc import Container
 
 _LONGEST = 60
 """The most characters of an identifier: files get such names."""
@@ -26,6 +28,18 @@ def identifier(text: str, other: str) -> str:
     if name[0].isdigit():
         return f"{other}_{name}"
     return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def free_name(name: str, taken: Container[str], apart: str = "_", first: int = 2) -> str:
+    """The name; if it is taken, the name and the first number with which it is not.
+
+    Examples
+    --------
+    >>> free_name("x", {}), free_name("x", {"x", "x_2"})
+    ('x', 'x_3')
+    """
+    numbered = (f"{name}{apart}{number}" for number in itertools.count(first))
+    return name if name not in taken else next(other for other in numbered if other not in taken)
 
 
 def writable(text: str) -> str:

@@ -16,6 +16,7 @@ from scanjit.ops.index import GATHER
 from scanjit.ops.shape import CONCATENATE, IOTA, window
 from scanjit.ops.stretch import full
 from scanjit.records import record
+from scanjit.show.identifiers import free_name
 from scanjit.types import Atom, Dimension
 
 
@@ -167,11 +168,7 @@ class Cut:
     def _unused(self, name: str) -> str:
         base = "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_").lower() or "state"
         base = f"s_{base}" if base[0].isdigit() else base
-        taken, count, found = {state.name for state in self.states}, 1, base
-        while found in taken:
-            count += 1
-            found = f"{base}_{count}"
-        return found
+        return free_name(base, {state.name for state in self.states})
 
     def counted(self) -> Node:
         """The number of steps before the block."""
