@@ -1,6 +1,7 @@
 """Checks of arguments."""
 
 import numbers
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,19 @@ def check_number(owner: Any, value: Any, what: str, least: float = 0, most: floa
         bounds = [f"{word} {end}" for word, end in (("least", least), ("most", most)) if abs(end) != np.inf]
         that_is = f" that is at {' and at '.join(bounds)}" if bounds else ""
         raise ValueError(f"{what} of {owner} must be a number{that_is}, got {value!r}")
+
+
+def check_choice(value: Any, what: str, known: Collection[Any]) -> None:
+    """Raise an error if an argument is none of the known values."""
+    if value not in known:
+        raise ValueError(f"{what} must be one of {', '.join(map(repr, known))}, got {value!r}")
+
+
+def checked_count(value: Any, what: str) -> int:
+    """An argument as an int. It is an error if it is no whole number of at least 1."""
+    if not is_count(value):
+        raise ValueError(f"{what} must be a whole number of at least 1, got {value!r}")
+    return int(value)
 
 
 def check_top_k(k: Any, what: str, classes: Any = None) -> None:

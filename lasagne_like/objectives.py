@@ -10,7 +10,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import stable
-from lasagne_like.checks import check_top_k
+from lasagne_like.checks import check_choice, check_top_k
 from lasagne_like.ctc import ctc_loss
 from lasagne_like.places import among_largest, not_from_the_end
 from lasagne_like.shapes import known_sizes
@@ -179,8 +179,7 @@ def aggregate(loss: Any, weights: Any = None, mode: str = "mean") -> sj.Node:
     >>> sj.function([], aggregate([1.0, 3.0, 9.0], [1, 1, 0], mode="normalized_sum"), mode="reference")()
     array(2.)
     """
-    if mode not in ("mean", "sum", "normalized_sum"):
-        raise ValueError(f"mode must be 'mean', 'sum' or 'normalized_sum', got {mode!r}")
+    check_choice(mode, "mode", ("mean", "sum", "normalized_sum"))
     if mode == "normalized_sum" and weights is None:
         raise ValueError("mode='normalized_sum' needs weights")
     loss = sj.as_tensor(loss)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lasagne_like.checks import is_count
+from lasagne_like.checks import checked_count, is_count
 
 __all__ = ["Packing"]
 
@@ -61,8 +61,8 @@ class Packing:
         given = list(lengths)
         if not given or not all(map(is_count, given)):
             raise ValueError(f"the lengths of sequences must be whole numbers of 1 or more, got {given}")
-        if row_length is not None and not is_count(row_length):
-            raise ValueError(f"row_length must be a whole number of 1 or more, got {row_length!r}")
+        if row_length is not None:
+            checked_count(row_length, "row_length")
         self.lengths = [int(length) for length in given]
         longest = max(self.lengths)
         self.row_length = longest if row_length is None else row_length

@@ -26,7 +26,7 @@ from numbers import Real
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.checks import is_count
+from lasagne_like.checks import checked_count
 from lasagne_like.stopping import EarlyStopping
 
 __all__ = ["Schedule", "constant", "cosine", "exponential", "reduce_on_plateau", "staircase", "warm_up"]
@@ -137,7 +137,7 @@ def staircase(rate: float, every: int, factor: float = 0.1) -> Schedule:
     >>> [staircase(1.0, every=2, factor=0.5).formula(steps) for steps in range(5)]
     [1.0, 1.0, 0.5, 0.5, 0.25]
     """
-    rate, every, factor = _rate(rate), _count(every, "every"), _factor(factor)
+    rate, every, factor = _rate(rate), checked_count(every, "every"), _factor(factor)
     return Schedule(lambda steps: rate * factor ** (steps // every))
 
 
@@ -177,7 +177,7 @@ def cosine(rate: float, steps: int, least: float = 0.0) -> Schedule:
     >>> [round(cosine(1.0, steps=4).formula(steps), 3) for steps in range(6)]
     [1.0, 0.854, 0.5, 0.146, 0.0, 0.0]
     """
-    rate, whole, least = _rate(rate), _count(steps, "steps"), _bound(least, "least")
+    rate, whole, least = _rate(rate), checked_count(steps, "steps"), _bound(least, "least")
     return Schedule(lambda steps: least + (rate - least) * (1 + math.cos(math.pi * min(steps / whole, 1))) / 2)
 
 
@@ -199,7 +199,7 @@ def warm_up(schedule: Schedule | float, steps: int, start: float = 0.0) -> Sched
     >>> [warm_up(1.0, steps=4).formula(steps) for steps in range(6)]
     [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
     """
-    then, rising, start = _schedule(schedule), _count(steps, "steps"), _bound(start, "start")
+    then, rising, start = _schedule(schedule), checked_count(steps, "steps"), _bound(start, "start")
 
     def formula(steps: int) -> float:
         if steps >= rising:
@@ -263,9 +263,3 @@ def _checked(value: Any, inside: Callable[[Any], bool], must: str) -> float:
     if not (isinstance(value, Real) and inside(value)):
         raise ValueError(f"{must}, got {value!r}")
     return float(value)
-
-
-def _count(value: int, what: str) -> int:
-    if not is_count(value):
-        raise ValueError(f"{what} must be a whole number of at least 1, got {value!r}")
-    return int(value)

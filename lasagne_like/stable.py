@@ -11,6 +11,8 @@ import scanjit as sj
 
 __all__ = ["log", "log1m", "log_odds"]
 
+Function = Callable[[sj.Node], sj.Node]
+
 
 def _made_by(function: Callable[..., sj.Node], node: sj.Node, operands: int = 1) -> bool:
     """Whether a node is `function` of its operands. Equal expressions are one node, so calling it gives the same
@@ -25,12 +27,15 @@ def _broadcasts(x: sj.Node, node: sj.Node) -> bool:
     return fits and all(m in (1, n) for m, n in zip(x.type.shape, node.type.shape, strict=True))
 
 
-def _moved(function: Callable[[sj.Node], sj.Node], node: sj.Node) -> sj.Node | None:
-    """`function` of a node that reshapes, transposes or slices x: `function(x)` moved in the same way. None for other
-    nodes."""
-    if not node.op.moves_data or len(node.operands) != 1:
-        return None
-    return node.op(function(node.operands[0]), **node.params)
+def _exact(function: Function, p: Any, of_input: Function, otherwise: Function) -> sj.Node:
+    """`function(p)`. Of a sigmoid it is `of_input` of its input. Of a node that reshapes, transposes or slices x, it is
+    `function(x)` moved in the same way."""
+    node = sj.as_tensor(p)
+    if _made_by(sj.sigmoid, node):
+        return of_input(node.operands[0])
+    if node.op.moves_data and len(node.operands) == 1:
+        return node.op(function(node.operands[0]), **node.params)
+    return otherwise(node)
 
 
 def log(p: Any) -> sj.Node:
@@ -43,15 +48,15 @@ def log(p: Any) -> sj.Node:
     >>> sj.function([], log(sj.softmax([0.0, -1000.0])), mode="reference")()
     array([    0., -1000.])
     """
-    node = sj.as_tensor(p)
-    if _made_by(sj.sigmoid, node):
-        return sj.log_sigmoid(node.operands[0])
+    return _exact(log, p, sj.log_sigmoid, _log)
+
+
+def _log(node: sj.Node) -> sj.Node:
     if _made_by(sj.exp, node):
         return node.operands[0]
     if _made_by(sj.divide, node, 2) and _made_by(sj.exp, node.operands[0]):
         return log(node.operands[0]) - sj.log(node.operands[1])
-    moved = _moved(log, node)
-    return sj.log(node) if moved is None else moved
+    return sj.log(node)
 
 
 def log1m(p: Any) -> sj.Node:
@@ -64,11 +69,7 @@ def log1m(p: Any) -> sj.Node:
     >>> sj.function([], log1m(sj.sigmoid([1000.0])), mode="reference")()
     array([-1000.])
     """
-    node = sj.as_tensor(p)
-    if _made_by(sj.sigmoid, node):
-        return sj.log_sigmoid(-node.operands[0])
-    moved = _moved(log1m, node)
-    return sj.log(1 - node) if moved is None else moved
+    return _exact(log1m, p, lambda x: sj.log_sigmoid(-x), lambda p: sj.log(1 - p))
 
 
 def log_odds(p: Any) -> sj.Node:
@@ -81,8 +82,4 @@ def log_odds(p: Any) -> sj.Node:
     >>> sj.function([], log_odds(sj.sigmoid([1000.0])), mode="reference")()
     array([1000.])
     """
-    node = sj.as_tensor(p)
-    if _made_by(sj.sigmoid, node):
-        return node.operands[0]
-    moved = _moved(log_odds, node)
-    return sj.log(node / (1 - node)) if moved is None else moved
+    return _exact(log_odds, p, lambda x: x, lambda p: sj.log(p / (1 - p)))

@@ -48,7 +48,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import layers, random
-from lasagne_like.checks import is_count
+from lasagne_like.checks import checked_count
 from lasagne_like.distributed import DataParallel
 from lasagne_like.fitting import fit
 from lasagne_like.history import History
@@ -112,16 +112,15 @@ def minibatches(
     [[4, 0], [5, 6]] [[1.0, 0.0], [1.0, 1.0]]
     [[1, 2, 3]] [[1.0, 1.0, 1.0]]
     """
-    if not is_count(batch_size):
-        raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
+    checked_count(batch_size, "batch_size")
     if not np.iterable(sequences):
         raise TypeError(f"sequences must be a list of arrays, got {sequences!r}")
     if rng is not None and not hasattr(rng, "permutation"):
         raise TypeError(f"rng must be a generator of NumPy, such as np.random.default_rng(0), got {rng!r}")
     given = [_unmasked(sequence, f"sequence {i}") for i, sequence in enumerate(sequences)]
     _check_features(given, "sequences")
-    if length is not None and not is_count(length):
-        raise ValueError(f"length must be a whole number of at least 1, got {length!r}")
+    if length is not None:
+        checked_count(length, "length")
     lengths = np.array([len(sequence) for sequence in given], "int64")
     if length is not None and len(lengths) and length < lengths.max():
         i = int(np.argmax(lengths))

@@ -38,7 +38,8 @@ class Cell(Parametrized, Captured):
     - `make_params(input_shape)`: it makes the parameters with `add_param`.
     - `state_shape`: the shape of the state of one sequence, such as `(num_units,)`. If the state has several tensors,
       this is a tuple, dict, named tuple or dataclass of shapes. None is for a cell without a state.
-    - `output_shape`: the shape of the output of one step. If the state is one tensor, the default is its shape.
+    - `output_shape`: the shape of the output of one step. If the state is one tensor, the default is its shape; if it
+      has a part `hid`, the shape of this part.
     - `step(x, state)`: it returns `(output, state)`. The first axis of all tensors is the batch.
 
     Instead of `step`, a subclass may define its two parts. `precompute(x)` is the part that does not depend on the
@@ -242,9 +243,10 @@ class Cell(Parametrized, Captured):
         """The shape of the output of one step, without the batch."""
         if self._output_shape is not None:
             return self._output_shape
-        if not is_shape(self.state_shape):
+        shape = getattr(self.state_shape, "hid", self.state_shape)
+        if not is_shape(shape):
             raise NotImplementedError(f"{type(self).__name__} does not define output_shape")
-        return self.state_shape
+        return shape
 
     @output_shape.setter
     def output_shape(self, shape: Any) -> None:

@@ -76,7 +76,7 @@ class _ConvLSTM(Cell, ABC):
         inputs, outputs = (n, input_shape[0], *self.filter_size), (n, self.num_filters, *self.filter_size)
         self.add_specified(W_in=inputs, W_hid=outputs, b=(n,))
         shape = (self.num_filters, *input_shape[1:])
-        self.state_shape, self.output_shape = LSTMState(shape, shape), shape
+        self.state_shape = LSTMState(shape, shape)
 
     def _convolved(self, x: Any, W: Any) -> Any:
         """A correlation of `x`, which is padded with zeros so that its sizes do not change."""

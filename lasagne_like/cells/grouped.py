@@ -77,7 +77,6 @@ class GLSTM(Cell):
         self.forget_bias = forget_bias
         self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": projection(self, W_proj)}
         self.state_shape = LSTMState((num_units,), (num_units if num_proj is None else num_proj,))
-        self.output_shape = self.state_shape.hid
 
     def make_params(self, input_shape: Any) -> None:
         groups, hidden = self.num_groups, self.state_shape.hid[0]

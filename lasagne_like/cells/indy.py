@@ -79,7 +79,6 @@ class IndyLSTM(_Independent):
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.forget_bias = forget_bias
         self.state_shape = LSTMState((num_units,), (num_units,))
-        self.output_shape = (num_units,)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = LSTMState(*state)

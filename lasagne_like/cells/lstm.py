@@ -128,7 +128,6 @@ class LSTM(GatedCell):
         self.layer_norm, self.weight_norm, self.epsilon = layer_norm, weight_norm, epsilon
         self.specs = {"W_proj": projection(self, W_proj)}
         self.state_shape = LSTMState((num_units,), (num_units if num_proj is None else num_proj,))
-        self.output_shape = self.state_shape.hid
 
     def make_params(self, input_shape: Any) -> None:
         hidden = self.state_shape.hid[0]

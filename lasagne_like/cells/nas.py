@@ -61,7 +61,6 @@ class NAS(Cell):
         self.num_units, self.num_proj = num_units, num_proj
         self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": projection(self, W_proj)}
         self.state_shape = LSTMState((num_units,), (num_units if num_proj is None else num_proj,))
-        self.output_shape = self.state_shape.hid
 
     def make_params(self, input_shape: Any) -> None:
         inputs, n, hidden = features_of(self, input_shape), self.num_units, self.state_shape.hid[0]

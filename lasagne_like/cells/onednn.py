@@ -9,6 +9,7 @@ from lasagne_like import nonlinearities
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.loop import unfold
 from lasagne_like.cells.lstm import LSTM, LSTMState
+from lasagne_like.checks import check_choice
 from lasagne_like.shapes import fits, known_sizes
 
 __all__ = ["LSTMResults", "onednn_lstm"]
@@ -88,8 +89,7 @@ def onednn_lstm(
     >>> found.dst_layer.type, found.dst_iter.type, found.dst_iter_c.type
     (float64(T, N, 4), float64(1, 2, N, 2), float64(1, 2, N, 5))
     """
-    if direction not in DIRECTIONS:
-        raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}, got {direction!r}")
+    check_choice(direction, "direction", DIRECTIONS)
     ways = DIRECTIONS[direction]
     W = _checked(weights_layer, "weights_layer", (None, len(ways), None, 4, None))
     depth, _, inputs, _, units = W.shape

@@ -48,7 +48,7 @@ def paths(value: Any) -> list[str]:
 
 
 def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    children = _children(value)
+    children = children_of(value)
     if children is None:
         yield path, value
         return
@@ -56,7 +56,7 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from _walk(child, f"{path}.{name}" if path else str(name))
 
 
-def _children(value: Any) -> list[tuple[Any, Any]] | None:
+def children_of(value: Any) -> list[tuple[Any, Any]] | None:
     """The children of a structure, with their names. None for a leaf."""
     if value is None:
         return []
@@ -87,7 +87,7 @@ def unflatten(like: Any, leaves: Sequence[Any]) -> Any:
 
 
 def _built(like: Any, leaves: Iterator[Any]) -> Any:
-    children = _children(like)
+    children = children_of(like)
     if children is None:
         return next(leaves)
     if like is None:

@@ -164,7 +164,6 @@ class SLSTM(GatedCell):
         gates = {"ingate": ingate, "forgetgate": forgetgate, "cell": cell, "outgate": outgate}
         super().__init__(num_units, gates, **kwargs)
         self.state_shape = SLSTMState(*[(num_units,)] * 4)
-        self.output_shape = self.state_shape.hid
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = SLSTMState(*state)

@@ -16,22 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from lasagne_like.checks import check_choice
+from lasagne_like.importers import weights
 from lasagne_like.importers.arrays import Arrays
-from lasagne_like.importers.weights import (
-    KINDS,
-    CellWeights,
-    Format,
-    Levels,
-    build_layers,
-    new_input,
-    options_of,
-    read_layers,
-)
 from lasagne_like.layers import Bidirectional
 
 __all__ = ["from_arrays", "to_arrays"]
 
-_FORMAT = Format("oneDNN", {"lstm": "ifco", "gru": "urc", "rnn": "h"})
+_FORMAT = weights.Format("oneDNN", {"lstm": "ifco", "gru": "urc", "rnn": "h"})
 _DIRECTIONS = {
     1: ("unidirectional_left2right", "unidirectional_right2left"),
     2: ("bidirectional_concat", "bidirectional_sum"),
@@ -86,15 +78,11 @@ def from_arrays(
     given = Arrays(arrays, "the weights")
     W = given.take("weights_layer", (None, None, None, None, None))
     depth, ways, inputs, gates, units = W.shape
-    if gates not in KINDS or ways > 2:
+    if gates not in weights.KINDS or ways > 2:
         raise ValueError(f"weights_layer must have 1 or 2 directions, and 4, 3 or 1 gates, got shape {W.shape}")
     direction = _DIRECTIONS[ways][0] if direction is None else direction
-    if direction not in _DIRECTIONS[ways]:
-        raise ValueError(
-            f"direction must be {' or '.join(map(repr, _DIRECTIONS[ways]))} for weights of shape {W.shape}, got "
-            f"{direction!r}"
-        )
-    kind = KINDS[gates]
+    check_choice(direction, f"direction for weights of shape {W.shape}", _DIRECTIONS[ways])
+    kind = weights.KINDS[gates]
     P = _optional(given, "weights_peephole", (depth, ways, 3, units), kind == "lstm")
     projection = _optional(given, "weights_projection", (depth, ways, units, None), kind == "lstm")
     width = units if projection is None else projection.shape[3]
@@ -106,9 +94,9 @@ def from_arrays(
     b = _optional(given, "bias", (depth, ways, gates + after, units), True)
     given.check_all_taken(given.given)
 
-    def one(k: int, way: int) -> CellWeights:
+    def one(k: int, way: int) -> weights.CellWeights:
         W2, R2 = W[k, way].reshape(inputs, -1), R[k, way].reshape(width, -1)
-        extra = options_of(kind, nonlinearity, after)
+        extra = weights.options_of(kind, nonlinearity, after)
         if projection is not None:
             extra["projection"] = projection[k, way]
         if P is not None:
@@ -118,12 +106,12 @@ def from_arrays(
         return _FORMAT.unpacked(kind, W2, R2, own, second, **extra)
 
     stacks = [[[one(k, way)] for k in range(depth)] for way in range(ways)]
-    incoming = new_input(stacks[0][0][0]) if incoming is None else incoming
+    incoming = weights.new_input(stacks[0][0][0]) if incoming is None else incoming
     if ways == 1:
-        return build_layers(stacks[0], incoming, name, backwards=direction.endswith("right2left"), **options)
+        return weights.build_layers(stacks[0], incoming, name, backwards=direction.endswith("right2left"), **options)
     labels = [f"{name}.{way}" if name else way for way in ("forward", "backward")]
     forward, backward = (
-        build_layers(stack, incoming, label, backwards=way == 1, **options)
+        weights.build_layers(stack, incoming, label, backwards=way == 1, **options)
         for way, (stack, label) in enumerate(zip(stacks, labels, strict=True))
     )
     return Bidirectional(forward, direction.removeprefix("bidirectional_"), backward=backward, name=name)
@@ -165,19 +153,19 @@ def to_arrays(layer: Any) -> dict[str, np.ndarray]:
     return {name: np.stack([np.stack([own[name] for own in row]) for row in rows]) for name in rows[0][0]}
 
 
-def _read(layer: Any) -> Levels:
+def _read(layer: Any) -> weights.Levels:
     """The weights of each layer and direction."""
     stacks = [layer]
     if isinstance(layer, Bidirectional):
         stacks = sorted([layer.forward_layer, layer.backward_layer], key=lambda one: one.backwards)
-    found = [read_layers(stack) for stack in stacks]
+    found = [weights.read_layers(stack) for stack in stacks]
     plain = all(len(level) == 1 for levels in found for level in levels) or [len(found), len(found[0])] == [1, 1]
     if not plain:
         raise ValueError(f"{layer!r} reads both directions of the layer below, but a layer of oneDNN reads only one")
     return [[one for level in row for one in level] for row in zip(*found, strict=True)]
 
 
-def _arrays(one: CellWeights) -> dict[str, np.ndarray]:
+def _arrays(one: weights.CellWeights) -> dict[str, np.ndarray]:
     """The arrays of one layer and direction."""
     W, R, b = _FORMAT.packed(one)
     shape = (len(_FORMAT.orders[one.kind]), one.num_units)

@@ -112,12 +112,12 @@ class CellWeights:
         b: np.ndarray | None = None,
         b_second: np.ndarray | None = None,
         *,
-        keeps: bool = False,
         peepholes: Sequence[np.ndarray] = (),
         double_bias: bool = False,
         **options: Any,
     ) -> CellWeights:
-        """The parameters of a cell, from matrices with the columns of all gates.
+        """The parameters of a cell, from matrices with the columns of all gates. In these, the update gate of a GRU is
+        the share of the old state.
 
         Parameters
         ----------
@@ -125,40 +125,36 @@ class CellWeights:
         W, R : the weights of the input, (inputs, gates * units), and of the last output, (hidden, gates * units).
         b, b_second : the biases, (gates * units,). Their sum is the bias of a gate. In the candidate of a GRU with
         `reset_after`, the reset gate multiplies the second one.
-        keeps : whether the update gate is the share of the old state.
         peepholes : the weights of the peepholes of i, f, o.
         double_bias : whether the two biases of a gate become two parameters.
         """
         count = len(order)
-        inner, outer = (dict(zip(order, np.split(M, count, axis=-1), strict=True)) for M in (W, R))
-        biases = {} if b is None else dict(zip(order, np.split(b, count), strict=True))
-        second = {} if b_second is None else dict(zip(order, np.split(b_second, count), strict=True))
+        inner, outer, biases, second = (
+            {} if M is None else _turned(dict(zip(order, np.split(M, count, axis=-1), strict=True)))
+            for M in (W, R, b, b_second)
+        )
         inside = kind == "gru" and options.get("reset_after", True)
         b_hid = second.pop("c", None) if inside else None
         if not double_bias:
             biases = {gate: own + second[gate] if gate in second else own for gate, own in biases.items()}
             second = {}
-        if keeps:
-            for own in (inner, outer, biases, second):
-                if "u" in own:
-                    own["u"] = -own["u"]
         given = dict(zip(PEEPHOLES, peepholes, strict=False))
         return cls(kind, inner, outer, biases, b_hid, given, b_second=second, **options)
 
-    def packed(self, order: str, keeps: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def packed(self, order: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The matrices W and R and the bias with the columns of all gates, as `unpacked` takes them. The bias includes
         `forget_bias`. It is zeros if the cell has no biases."""
-        signs = {gate: -1 if keeps and gate == "u" else 1 for gate in order}
-        W, R = (np.concatenate([signs[g] * M[g] for g in order], axis=-1) for M in (self.W, self.R))
         pairs = {gate: self._pair(gate) for gate in order}
         whole = {gate: first if self._is_inside(gate) else first + second for gate, (first, second) in pairs.items()}
-        return W, R, np.concatenate([signs[gate] * whole[gate] for gate in order])
+        W, R, b = (np.concatenate([_turned(M)[gate] for gate in order], axis=-1) for M in (self.W, self.R, whole))
+        return W, R, b
 
-    def halves(self, order: str, keeps: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def halves(self, order: str) -> tuple[np.ndarray, np.ndarray]:
         """Two biases for each gate. If the gate has one bias, each is half of it. (In the candidate of a GRU that
         resets after its product, the reset gate multiplies the second.)"""
-        pairs = [[(-1 if keeps and gate == "u" else 1) * b for b in self._pair(gate)] for gate in order]
-        first, second = (np.concatenate([pair[k] for pair in pairs]) for k in range(2))
+        pairs = {gate: self._pair(gate) for gate in order}
+        halves = [_turned({gate: pair[k] for gate, pair in pairs.items()}) for k in range(2)]
+        first, second = (np.concatenate(list(half.values())) for half in halves)
         return first, second
 
     def peephole_rows(self, order: str) -> np.ndarray:
@@ -243,9 +239,7 @@ class CellWeights:
             return cls(kind, W, R, b, nonlinearity=chosen, b_second=second)
         if kind == "gru":
             if own.nonlinearity_updategate is kept_part:
-                for values in (W, R, b, second):
-                    if "u" in values:
-                        values["u"] = -values["u"]
+                W, R, b, second = map(_turned, (W, R, b, second))
             b_hid = None if own.b_hid is None else _value(cell, "b_hid")
             return cls(kind, W, R, b, b_hid, reset_after=own.reset_after, b_second=second)
         peepholes = {}
@@ -255,6 +249,11 @@ class CellWeights:
             peepholes = {g: _value(cell, name) if has[g] else np.zeros_like(W[g][0]) for g, name in names.items()}
         projection = None if own.W_proj is None else _value(cell, "W_proj")
         return cls(kind, W, R, b, None, peepholes, projection, forget_bias=own.forget_bias, b_second=second)
+
+
+def _turned(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The weights of gates, with the update gate as the share of the old state instead of the candidate, or back."""
+    return {gate: -value if gate == "u" else value for gate, value in values.items()}
 
 
 def dtype_of(*values: np.ndarray) -> np.dtype:
@@ -470,15 +469,15 @@ class Format:
 
     def unpacked(self, kind: str, *arrays: Any, **options: Any) -> CellWeights:
         """The weights in arrays of the library: W, R, and one or two biases. See `CellWeights.unpacked`."""
-        return CellWeights.unpacked(kind, self.orders[kind], *arrays, keeps=True, **options)
+        return CellWeights.unpacked(kind, self.orders[kind], *arrays, **options)
 
     def packed(self, one: CellWeights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """W, R and the bias of a cell in the library's format."""
-        return one.packed(self.orders[one.kind], keeps=True)
+        return one.packed(self.orders[one.kind])
 
     def halves(self, one: CellWeights) -> tuple[np.ndarray, np.ndarray]:
         """The two biases of a cell in the library's format."""
-        return one.halves(self.orders[one.kind], keeps=True)
+        return one.halves(self.orders[one.kind])
 
     def read(self, layer: Any, **lacks: Callable[[CellWeights], Any]) -> Levels:
         """The weights of layers. It is an error if the layers are of several kinds, or if they have something that the

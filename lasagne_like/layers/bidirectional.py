@@ -7,6 +7,7 @@ from typing import Any
 import scanjit as sj
 from lasagne_like.cells import Cell
 from lasagne_like.cells.structure import flatten, transform
+from lasagne_like.checks import check_choice
 from lasagne_like.layers.base import Incoming, MergeLayer
 from lasagne_like.layers.rnn import RNNLayer
 
@@ -62,8 +63,7 @@ class Bidirectional(MergeLayer):
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
-        if merge is not None and merge not in _MERGES:
-            raise ValueError(f"merge must be one of {', '.join(map(repr, _MERGES))} or None, got {merge!r}")
+        check_choice(merge, "merge", (*_MERGES, None))
         given = isinstance(cell_or_layer, RNNLayer)
         if isinstance(cell_or_layer, Cell | list | tuple):
             if incoming is None:

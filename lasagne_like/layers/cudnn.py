@@ -7,6 +7,7 @@ import scanjit as sj
 from lasagne_like import init, nonlinearities, utils
 from lasagne_like.cells import GRU, LSTM, Cell, Gate
 from lasagne_like.cells.structure import transform
+from lasagne_like.checks import check_choice
 from lasagne_like.descriptions import completed
 from lasagne_like.layers.base import Incoming, Layer, MergeLayer, check_single, shape_of
 from lasagne_like.layers.noise import DropoutLayer
@@ -124,12 +125,8 @@ class _Cudnn(MergeLayer, ABC):
             raise ValueError(f"{self} needs an input of shape (batch, time, features), got {shape}")
         if num_layers < 1:
             raise ValueError(f"num_layers must be 1 or more, got {num_layers}")
-        for what, value, known in (
-            ("direction", direction, ("unidirectional", "bidirectional")),
-            ("input_mode", input_mode, ("linear_input", "skip_input", "auto_select")),
-        ):
-            if value not in known:
-                raise ValueError(f"{what} must be one of {', '.join(map(repr, known))}, got {value!r}")
+        check_choice(direction, "direction", ("unidirectional", "bidirectional"))
+        check_choice(input_mode, "input_mode", ("linear_input", "skip_input", "auto_select"))
 
     @property
     def num_directions(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.checks import is_count
+from lasagne_like.checks import check_choice, is_count
 from lasagne_like.layers.base import Incoming, Layer, axis_of, check_axes, check_function
 from lasagne_like.shown import NamedFunction
 from lasagne_like.utils import Shape, as_tuple, int_types
@@ -91,8 +91,7 @@ class _Pool(Layer, ABC):
             raise ValueError(f"{self} needs padding that is smaller than its windows, got {pad!r} for {pool_size!r}")
         if any(self.pad) and not ignore_border:
             raise ValueError(f"{self} pads only with ignore_border=True, got pad={pad!r}")
-        if mode not in ("max", "sum", "average_inc_pad", "average_exc_pad"):
-            raise ValueError(f"mode of {self} is 'max', 'sum', 'average_inc_pad' or 'average_exc_pad', got {mode!r}")
+        check_choice(mode, f"mode of {self}", ("max", "sum", "average_inc_pad", "average_exc_pad"))
         self._check_input(self.output_shape, "output_shape")
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
@@ -415,10 +414,8 @@ class SpatialPyramidPoolingLayer(Layer):
     ) -> None:
         super().__init__(incoming, name=name)
         check_axes(self, 2)
-        if mode not in ("max", "average_inc_pad", "average_exc_pad"):
-            raise ValueError(f"mode of {self} is 'max', 'average_inc_pad' or 'average_exc_pad', got {mode!r}")
-        if implementation not in ("fast", "kaiming"):
-            raise ValueError(f"implementation of {self} is 'fast' or 'kaiming', got {implementation!r}")
+        check_choice(mode, f"mode of {self}", ("max", "average_inc_pad", "average_exc_pad"))
+        check_choice(implementation, f"implementation of {self}", ("fast", "kaiming"))
         dims: Any = pool_dims
         given = list(dims) if np.iterable(dims) else []
         self.pool_dims, self.mode, self.implementation = given, mode, implementation

@@ -12,7 +12,7 @@ from lasagne_like.arguments import Captured, named
 from lasagne_like.cells import Cell, StackedCells, unfold
 from lasagne_like.cells.base import cloned
 from lasagne_like.cells.loop import check_gradient_steps
-from lasagne_like.cells.structure import flatten, is_shape, matched, paths, transform, unflatten
+from lasagne_like.cells.structure import children_of, flatten, is_shape, matched, paths, transform, unflatten
 from lasagne_like.layers.base import Incoming, Layer, MergeLayer, check_single
 from lasagne_like.shapes import fits, known_sizes
 
@@ -474,16 +474,15 @@ def _matched_specs(shapes: Any, given: Any) -> list[Any]:
     """The specification of each tensor of a state, in the order of the tensors."""
     if is_shape(shapes):
         return [given]
-    names = list(shapes) if isinstance(shapes, dict) else list(getattr(shapes, "_fields", range(len(shapes))))
-    children = list(shapes.values()) if isinstance(shapes, dict) else list(shapes)
+    children = dict(children_of(shapes) or [])
     if given is None:
-        parts = [None] * len(names)
-    elif isinstance(given, dict) and set(given) <= set(names):
-        parts = [given.get(name) for name in names]
-    elif isinstance(given, tuple | list) and len(given) == len(names):
+        parts = [None] * len(children)
+    elif isinstance(given, dict) and given.keys() <= children.keys():
+        parts = [given.get(name) for name in children]
+    elif isinstance(given, tuple | list) and len(given) == len(children):
         parts = list(given)
     else:
         raise ValueError(
-            f"initial_state must have the entries {', '.join(map(str, names))} of the state {shapes}, got {given!r}"
+            f"initial_state must have the entries {', '.join(map(str, children))} of the state {shapes}, got {given!r}"
         )
-    return [spec for child, part in zip(children, parts, strict=True) for spec in _matched_specs(child, part)]
+    return [spec for child, part in zip(children.values(), parts, strict=True) for spec in _matched_specs(child, part)]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
+from lasagne_like.checks import check_choice
 from lasagne_like.layers.base import Incoming, MergeLayer
 from lasagne_like.utils import Shape, as_tuple
 
@@ -31,8 +32,7 @@ class _Transformer(MergeLayer, ABC):
             raise ValueError(
                 f"downsample_factor of {self} must be greater than 0 and finite, got {downsample_factor!r}"
             )
-        if border_mode not in ("nearest", "mirror", "wrap"):
-            raise ValueError(f"border_mode of {self} is 'nearest', 'mirror' or 'wrap', got {border_mode!r}")
+        check_choice(border_mode, f"border_mode of {self}", ("nearest", "mirror", "wrap"))
         self.border_mode = border_mode
         pictures, places = self.input_shapes
         if len(pictures) != 4:

@@ -4,6 +4,7 @@ from abc import ABC
 from typing import Any, ClassVar
 
 import scanjit as sj
+from lasagne_like.checks import check_choice
 from lasagne_like.layers.base import Incoming, Layer, check_axes
 from lasagne_like.utils import Shape, as_tuple, int_types
 
@@ -21,8 +22,7 @@ class _Upscale(Layer, ABC):
         self.scale_factor = as_tuple(scale_factor, self.count, int_types, f"scale_factor of {self}")
         if min(self.scale_factor) < 1:
             raise ValueError(f"scale_factor of {self} must be an int of 1 or more for each axis, got {scale_factor!r}")
-        if mode not in ("repeat", "dilate"):
-            raise ValueError(f"mode of {self} must be 'repeat' or 'dilate', got {mode!r}")
+        check_choice(mode, f"mode of {self}", ("repeat", "dilate"))
         self.mode = mode
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:

@@ -26,9 +26,8 @@ def known_branch(node: Node, whole: Node) -> Node | None:
         return None
     body = whole.params["body"]
     chosen = body.outputs[node.params["index"] + (0 if value else len(body.outputs) // 2)]
-    return replace([chosen], dict(zip(body.inputs, whole.operands[1:], strict=True)))[
-        0
-    ]  # sizes of the other need not fit
+    # sizes of the other need not fit
+    return replace([chosen], dict(zip(body.inputs, whole.operands[1:], strict=True)))[0]
 
 
 @rules.nested(PART, of=[IFELSE])

@@ -178,9 +178,8 @@ class _Post:
         inputs = {*(c.inner for c in loop.carries), *loop.xs.values(), *loop.consts.values()}
         self.known = {y for y in summed if y not in self.carried}  # values of sequences and constants alone
         self.inputs = inputs
-        summed = {
-            n for n in summed if not is_small(n)
-        }  # small values are stored and summed; they need not be computed outside
+        # small values are stored and summed; they need not be computed outside
+        summed = {n for n in summed if not is_small(n)}
         first = [n for n in self.post if is_product(n, varying) or (n in summed and not is_tiny(n))]
         self.leaving = up_closure(first, self.users)
         tiny = [n for n in self.post if is_tiny(n)]

@@ -158,9 +158,8 @@ def _items(key: Any, x: Node) -> list[Any]:
             fix="in a step, first come the rows of the sequences, then the states" if tracing.active() else None,
         )
     at = dots[0] if dots else len(known)
-    filled: list[Any] = [slice(None)] * (x.ndim - taken) or [Ellipsis] * len(
-        dots
-    )  # even where it stands for nothing, it keeps apart
+    # even where it stands for nothing, it keeps apart
+    filled: list[Any] = [slice(None)] * (x.ndim - taken) or [Ellipsis] * len(dots)
     return [*known[:at], *filled, *known[at + 1 :]]
 
 

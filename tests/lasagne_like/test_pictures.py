@@ -14,18 +14,11 @@ import lasagne_like as lasagne
 import scanjit as sj
 from lasagne_like import layers
 from lasagne_like.layers import InputLayer, get_output
+from tests.optional import optional
 
-try:
-    import torch
-    from torch.nn import functional as F
-except ImportError:
-    torch = None
-try:
-    import onnxruntime
-except ImportError:
-    onnxruntime = None
-needs_onnxruntime = pytest.mark.skipif(onnxruntime is None, reason="ONNX Runtime is not installed")
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+torch, needs_torch = optional("torch")
+F, _ = optional("torch.nn.functional")
+onnxruntime, needs_onnxruntime = optional("onnxruntime")
 
 normal = lasagne.init.Normal(1.0)
 
@@ -575,7 +568,7 @@ def test_the_size_of_a_transposed_convolution_may_be_computed() -> None:
         (lambda: layers.Pool1DLayer((2, 3, 4), 2, mode="mean"), "mode of.*Pool1DLayer.*got 'mean'"),
         (lambda: layers.MaxPool2DLayer((2, 3, 4, 5), 6), r"output_shape=\(2, 3, 0, 0\)"),
         (lambda: layers.Upscale1DLayer((2, 3, 4), 0), "scale_factor of.*Upscale1DLayer.*got 0"),
-        (lambda: layers.Upscale2DLayer((2, 3, 4, 5), 2, "linear"), "'repeat' or 'dilate', got 'linear'"),
+        (lambda: layers.Upscale2DLayer((2, 3, 4, 5), 2, "linear"), "one of 'repeat', 'dilate', got 'linear'"),
         (
             lambda: layers.FeaturePoolLayer((2, 5), 2),
             r"pool_size of.*FeaturePoolLayer.*axis 1 of its input \(2, 5\), got 2",
@@ -584,7 +577,7 @@ def test_the_size_of_a_transposed_convolution_may_be_computed() -> None:
         (lambda: layers.GlobalPoolLayer((2, 4)), r"GlobalPoolLayer.*\(2, 4\)"),
         (lambda: layers.SpatialPyramidPoolingLayer((2, 4, 5)), "SpatialPyramidPoolingLayer takes"),
         (lambda: layers.SpatialPyramidPoolingLayer((2, 4, 5, 5), [0]), r"pool_dims of.*got \[0\]"),
-        (lambda: layers.SpatialPyramidPoolingLayer((2, 4, 5, 5), implementation="slow"), "'fast' or 'kaiming'"),
+        (lambda: layers.SpatialPyramidPoolingLayer((2, 4, 5, 5), implementation="slow"), "one of 'fast', 'kaiming'"),
         (lambda: layers.SpatialPyramidPoolingLayer((2, 4, 5, 5), mode="sum"), "got 'sum'"),
         (lambda: layers.Conv2DLayer((None, 3, None), 4, 3), r"Conv2DLayer takes.*got \(None, 3, None\)"),
         (lambda: layers.Conv2DLayer((2, None, 5, 5), 4, 3), "Conv2DLayer.*fixed number of channels"),
@@ -624,7 +617,7 @@ def test_the_size_of_a_transposed_convolution_may_be_computed() -> None:
             r"must have the output shape \(batch, 6\), got \(2, 5\)",
         ),
         (lambda: layers.TransformerLayer((2, 3, 4, 4), (2, 6), 0), "downsample_factor of.*got 0"),
-        (lambda: layers.TransformerLayer((2, 3, 4, 4), (2, 6), border_mode="zero"), "'mirror' or 'wrap', got 'zero'"),
+        (lambda: layers.TransformerLayer((2, 3, 4, 4), (2, 6), border_mode="zero"), "'mirror', 'wrap', got 'zero'"),
         (
             lambda: layers.TPSTransformerLayer((2, 3, 4, 4), (2, 32), control_points=15),
             "square number of 4 or more, got 15",

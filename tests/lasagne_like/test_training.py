@@ -39,8 +39,7 @@ def ragged(rng: np.random.Generator, count: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("bucket", [True, False])
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_every_sequence_comes_once_padded_and_masked(shuffle: bool, bucket: bool) -> None:
-    rng = np.random.default_rng(0)
+def test_every_sequence_comes_once_padded_and_masked(shuffle: bool, bucket: bool, rng: np.random.Generator) -> None:
     sequences = ragged(rng, 53)
     steps = [sequence[:, :1] > 0 for sequence in sequences]
     found = {}
@@ -410,5 +409,5 @@ def test_lengths_and_targets_of_batches() -> None:
         ValueError, match=r"the lengths of sequences must be whole numbers of 1 or more, got \[2.7, 3\]"
     ):
         Packing([2.7, 3])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="row_length must be a whole number of 1 or more, got '4'"):
+    with pytest.raises(ValueError, match="row_length must be a whole number of at least 1, got '4'"):
         Packing([2, 3], "4")  # type: ignore[arg-type]

@@ -112,9 +112,8 @@ def _placed(w: Writer, x: str, v: str, node: Node, place: tuple[int, Dimension, 
     exact = w.op("Equal", w.op("Mul", number, stride), ahead)
     inside = w.op("And", w.op("GreaterOrEqual", number, w.constant(0, np.int64)), w.op("Less", number, w.dim(length)))
     met = w.op("And", exact, inside)
-    padded = w.op(
-        "Concat", v, window(w, x, [(axis, 0, 1, 1)]), axis=axis
-    )  # one more entry, for the places outside of the window
+    # one more entry, for the places outside of the window
+    padded = w.op("Concat", v, window(w, x, [(axis, 0, 1, 1)]), axis=axis)
     spread = w.op("Gather", padded, w.op("Where", met, number, w.dim(length)), axis=axis)
     return w.where(w.unsqueeze(met, *range(1, node.ndim - axis)), spread, x, node.dtype)
 

@@ -119,9 +119,8 @@ class Reader:
     def _results(self, node: Any, scope: GraphScope) -> Sequence[Node]:
         try:
             results = self._computed(node, scope)
-        except (
-            errors.InternalError
-        ) as error:  # an error that users of this package do not see, as its functions check what they are given
+        except errors.InternalError as error:
+            # Users of this package do not see such an error, as its functions check what they are given.
             raise errors.FormatError(error.what, got=error.got, expected=error.expected, fix=error.fix) from error
         except errors.ScanjitError:
             raise

@@ -172,9 +172,8 @@ class Model:
                 where="",
             )
         named = [proto.graph, *proto.graph.input, *proto.graph.output, *proto.graph.initializer]
-        if not all(
-            isinstance(each.name, str) for each in named
-        ):  # protocol buffers give bytes where a name is not UTF-8
+        # protocol buffers give bytes where a name is not UTF-8
+        if not all(isinstance(each.name, str) for each in named):
             raise errors.FormatError(f"{label} has names that are not text", where="")
         functions = {(f.domain, f.name): f for f in proto.functions}
         self._reader = Reader(functions, folder, label)

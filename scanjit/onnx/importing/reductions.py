@@ -49,9 +49,8 @@ def reduced(op: Reduction, x: Node, axes: tuple[int, ...], keep: bool = True) ->
         op = ops.ANY if op is ops.MAX else ops.ALL
     if not axes:
         return x
-    if 0 in [
-        x.type.shape[axis] for axis in axes if isinstance(x.type.shape[axis], int)
-    ]:  # the result is the number that changes nothing: 0 for a sum
+    # of no elements, the result is the number that changes nothing: 0 for a sum
+    if 0 in [x.type.shape[axis] for axis in axes if isinstance(x.type.shape[axis], int)]:
         y = full(op.initial(x.dtype), [dim for axis, dim in enumerate(x.type.shape) if axis not in axes], x.dtype)
     else:
         y = op(x, axes=axes)
