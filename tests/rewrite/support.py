@@ -31,6 +31,19 @@ def symbol(name: str, *shape: Any, dtype: str = "float64") -> Node:
     return new_input(Type(np.dtype(dtype), dims), name)
 
 
+B, T = types.size("B"), types.size("T")
+
+
+def x(name: str = "x") -> Node:
+    """A sequence of rows of a batch."""
+    return symbol(name, "T", "B", 4)
+
+
+def h(name: str = "h") -> Node:
+    """A state."""
+    return symbol(name, "B", 4)
+
+
 def mm(a: Node, b: Node) -> Node:
     """`a @ b` for a matrix `b`."""
     n = a.ndim

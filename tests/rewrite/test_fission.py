@@ -17,17 +17,7 @@ from scanjit.ops.shape import CONCATENATE, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import full
 from scanjit.runtime.program import Staged
 from tests.fuzz.programs import program
-from tests.rewrite.support import body, count, cut, fn, mm, passed, scans, shape, symbol, total, view
-
-B, T = types.size("B"), types.size("T")
-
-
-def x(name: str = "x") -> Node:
-    return symbol(name, "T", "B", 4)
-
-
-def h(name: str = "h") -> Node:
-    return symbol(name, "B", 4)
+from tests.rewrite.support import B, T, body, count, cut, fn, h, mm, passed, scans, shape, symbol, total, view, x
 
 
 def w(name: str = "w") -> Node:

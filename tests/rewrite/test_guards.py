@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from scanjit import types
 from scanjit.autodiff import grad
 from scanjit.ir import Node, apply, walk
 from scanjit.loops import scan, until
@@ -23,9 +22,8 @@ from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import SUM
 from scanjit.rewrite import guards
-from tests.rewrite.support import checked, cut, fn, mm, symbol, total, view
+from tests.rewrite.support import T, checked, cut, fn, mm, symbol, total, view
 
-B, T = types.size("B"), types.size("T")
 H = 9
 
 

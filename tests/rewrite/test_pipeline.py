@@ -19,10 +19,9 @@ from scanjit.ops.shape import CONCATENATE, SLICE, flip, window
 from scanjit.ops.stretch import SUM, broadcast_to, full
 from scanjit.rewrite import Note, pipeline, run
 from scanjit.rewrite.end import without_end
-from tests.rewrite.support import body, checked, count, cut, fn, mm, scans, shape, symbol, total, view
+from tests.rewrite.support import B, T, body, checked, count, cut, fn, mm, scans, shape, symbol, total, view
 
 I, H = 2, 4
-B, T = types.size("B"), types.size("T")
 
 
 def sigmoid(x: Node) -> Node:

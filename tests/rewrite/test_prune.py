@@ -13,11 +13,14 @@ from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.rewrite import Note, pipeline
 from scanjit.types import Type
 from tests.rewrite.support import (
+    B,
+    T,
     body,
     checked,
     count,
     cut,
     fn,
+    h,
     mm,
     passed,
     same,
@@ -27,17 +30,8 @@ from tests.rewrite.support import (
     total,
     values,
     view,
+    x,
 )
-
-B, T = types.size("B"), types.size("T")
-
-
-def x(name: str = "x") -> Node:
-    return symbol(name, "T", "B", 4)
-
-
-def h(name: str = "h") -> Node:
-    return symbol(name, "B", 4)
 
 
 def final(ys: Node) -> Node:

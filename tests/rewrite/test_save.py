@@ -4,15 +4,13 @@ from typing import Any
 
 import pytest
 
-from scanjit import types
 from scanjit.autodiff import grad
 from scanjit.ir import Node
 from scanjit.loops import scan
 from scanjit.ops.linalg import contract
 from scanjit.ops.stretch import full
-from tests.rewrite.support import body, checked, count, cut, fn, mm, passed, scans, shape, symbol, total, view
+from tests.rewrite.support import B, body, checked, count, cut, fn, mm, passed, scans, shape, symbol, total, view
 
-B, T = types.size("B"), types.size("T")
 STEPS = "simplify merge last_rows prune hoist save prune simplify"
 
 
