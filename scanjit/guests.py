@@ -315,6 +315,7 @@ class _Backward:
 
     def __init__(self, function: _Function, vjp: Derivative | None) -> None:
         self.function, self.vjp = function, vjp
+        self.__wrapped__ = vjp  # errors name its line
         self.__name__ = f"the vjp of {function.__name__}"
 
     def __call__(self, cotangent: Any, output: Any, *arguments: Any) -> tuple[Any, ...]:
@@ -360,6 +361,7 @@ class _Forward:
 
     def __init__(self, function: _Function, jvp: Callable[..., Any] | None) -> None:
         self.function, self.jvp = function, jvp
+        self.__wrapped__ = jvp  # errors name its line
         self.__name__ = f"the jvp of {function.__name__}"
 
     def __call__(self, tangents: Sequence[Any], output: Any, *arguments: Any) -> Any:

@@ -97,7 +97,8 @@ def unfold(
     length, batch = flatten(x)[0].shape[:2]
     if mask is not None:
         mask = sj.not_equal(sj.broadcast_to(mask, (length, batch)), 0)
-    state = _as_wide(cell.init_state(batch) if state is None else state, x)
+    begun = cell.begin(batch, **kwargs)
+    state = _as_wide(begun, x, cell.init_state(batch) if state is None else state)
     before = output_before
     if before is not None:
         before = matched(cell.output_shape, before, "output before the first step")
@@ -127,14 +128,17 @@ def unfold(
         rows, last = found
         return step.read(rows, last, backwards, return_last)
 
-    found = run(cell.begin(batch, **kwargs), x, state, before)
+    found = run(begun, x, state, before)
     return found if return_last else found[:2]
 
 
-def _as_wide(state: Any, x: Any) -> Any:
-    """A state with the dtypes that it has after a step: if `x` has a float64, all floats of the state become
-    float64."""
-    wide = [leaf.dtype for leaf in flatten(x) if leaf.type.kind.floating]
+def _as_wide(cell: Cell, x: Any, state: Any) -> Any:
+    """A state with the dtypes that it has after a step: if `x` has a float64, all floats of the state become float64.
+    So they do if it has an int64 that the cell computes with; but if it looks up a row, this row counts."""
+    given = flatten(x)
+    if not all(leaf.type.kind.floating for leaf in given):
+        given = flatten(cell.step(transform(lambda rows: rows[0], x), state)[1])
+    wide = [leaf.dtype for leaf in given if leaf.type.kind.floating]
     cast = lambda leaf: sj.cast(leaf, np.result_type(leaf.dtype, *wide)) if leaf.type.kind.floating else leaf
     return transform(cast, state)
 

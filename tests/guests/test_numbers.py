@@ -297,6 +297,8 @@ def test_errors() -> None:
         sj.from_numba(single, result="float64")(x, x)
     with pytest.raises(sj.DtypeError, match="takes int32"):
         sj.from_numba(numba.cfunc("float64(int32)")(lambda x: x), result="float64")(x)
+    with pytest.raises(sj.GradientError, match=r"one cotangent for each(.|\n)*got: +2(.|\n)*at: +\S*test_numbers\.py"):
+        sj.grad(sj.from_numba(checked, result="float64", vjp=lambda g, y, x: (g, g))(x).sum(), x)
     with pytest.raises(sj.GradientError, match=r"one function for each argument(.|\n)*got: +0"):
         sj.grad(sj.from_numba(checked, result="float64", vjp=[])(x).sum(), x)
 

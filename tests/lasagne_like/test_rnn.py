@@ -59,6 +59,23 @@ def test_lengths_are_masks(backwards: bool, run: Any) -> None:
     close(run(get_output(fixed), {l_in.input_var: X}), expected)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("cell", [cells.LSTM, cells.GRU, cells.SimpleRNN, cells.MinGRU])
+def test_integers_are_numbers_to_compute_with(cell: Any, masked: bool, run: Any) -> None:
+    """A product of int64 and float32 is float64, as in NumPy; rows of an embedding stay float32."""
+    numbers = np.random.default_rng(2).integers(-3, 4, (BATCH, LENGTH, INPUTS))
+    with sj.config.using(floatX="float32"):
+        l_in, l_mask = InputLayer((None, None, INPUTS), sj.ltensor3("x")), InputLayer((None, None))
+        layer = RNNLayer(l_in, [cell(4), cell(3)], mask_input=l_mask if masked else None)
+        words = RNNLayer(inputs(None, None, 1), cells.EmbeddingWrapper(cell(4), 5, 6))
+    given = {l_mask.input_var: HOLES.astype("float32")} if masked else {}
+    found = run(get_output(layer), {l_in.input_var: numbers, **given})
+    assert found.dtype == "float64"
+    wanted = get_output(layer, {l_in: sj.cast(l_in.input_var, "float64"), l_mask: l_mask.input_var})
+    close(found, run(wanted, {l_in.input_var: numbers, **given}))
+    assert get_output(words, sj.ltensor3("words")).dtype == "float32"
+
+
 def test_lengths_that_do_not_fit(run: Any) -> None:
     l_in, l_len = inputs(), InputLayer((None,), sj.ivector("lengths"))
     output = get_output(RNNLayer(l_in, cells.GRU(4), seq_lengths=l_len))
