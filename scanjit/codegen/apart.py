@@ -5,8 +5,6 @@ Such a nest is one job, which threads share as one. But its function is written 
 called for each part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 

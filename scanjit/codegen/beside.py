@@ -1,7 +1,5 @@
 """Loops side by side: calls of their functions by all threads together, or by threads of its own for each loop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from scanjit.codegen.common import Common, Draft, StatementPlace

@@ -9,8 +9,6 @@ processor would wait for a vector that reaches over two which were just stored. 
 few rows takes longer than to compute them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

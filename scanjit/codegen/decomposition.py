@@ -8,8 +8,6 @@ Numbers are scaled by powers of two, so that no square overflows. The entries of
 columns are variables. Those of larger matrices lie on the stack, and loops go over them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -372,10 +370,10 @@ class _Writer:
                 values.put(0, k, "sqrt(total) * down_k"),
             ]
 
-        def value(k: Index) -> list[str]:
-            return [self._stored(k, self.m + self.n, f"{values.get(0, k)} * down")]
-
         def given(k: Index) -> list[str]:
+            value = self._stored(k, self.m + self.n, f"{values.get(0, k)} * down")
+            if not vectors:
+                return [value]
             turned = f"copysign({self._splat('1.0')}, {w.get(k, k)})"  # R's diagonal holds the norm with this sign
             signs = {v: "sign", q: f"sign * {turned}"}
             left, right = (v, q) if wide else (q, v)
@@ -386,25 +384,17 @@ class _Writer:
                 *self._each(
                     0, self.n, lambda i: [self._stored(k, _sum(self.m, i), f"{signs[right]} * {right.get(k, i)}")]
                 ),
-                *value(k),
+                value,
             ]
 
-        if not vectors:
-            return [*w.home, *values.home], [
-                *self._scaled(w, wide=not wide),
-                *self._sweeps(count, rotate),
-                *self._each(0, count, norm),
-                *self._sorted(count, values, False),
-                *self._each(0, count, value),
-            ]
-        return [*w.home, *v.home, *q.home, *values.home, *taus.home], [
+        bases = [*self._reflected(w, taus, count, high), *self._orthogonal(w, taus, q, count, high)]
+        return [*w.home, *(v.home + q.home if vectors else []), *values.home, *(taus.home if vectors else [])], [
             *self._scaled(w, wide=not wide),
-            *self._identity(v, count, count),
+            *(self._identity(v, count, count) if vectors else []),
             *self._sweeps(count, rotate),
             *self._each(0, count, norm),
-            *self._sorted(count, values, False, (w, high), (v, count)),
-            *self._reflected(w, taus, count, high),
-            *self._orthogonal(w, taus, q, count, high),
+            *self._sorted(count, values, False, *([(w, high), (v, count)] if vectors else [])),
+            *(bases if vectors else []),
             *self._each(0, count, given),
         ]
 

@@ -25,8 +25,6 @@ passes for rows. The last pass is along the rows of the matrix.
 `scanjit.ops.passes` says what lies in `table`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

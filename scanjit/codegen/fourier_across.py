@@ -9,8 +9,6 @@ frequencies `done - s` are the conjugates of the frequencies s. Each pass comput
 conjugates of those of its results that are frequencies beyond the half.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -5,8 +5,6 @@ So their function takes these as arguments, and is written and compiled once. It
 `end`. If threads share the points of a row, each call gets a part of that row as a row of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType

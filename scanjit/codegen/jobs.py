@@ -1,8 +1,6 @@
 """Calls of the functions that run nests, packs and calls of LAPACK; the places where threads meet, and the looks
 whether a call is to end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import singledispatch

@@ -1,6 +1,7 @@
 """Names in generated code: variables, suffixes of SIMD types, literals, and the names that a source imports."""
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
@@ -59,15 +60,8 @@ def imports(lines: Sequence[str], local: frozenset[str] = frozenset()) -> list[s
     result = [f"from math import {', '.join(constants)}"] if constants else []
     if words:
         line = f"from scanjit.simd import {', '.join(words)}"
-        result.append(line if len(line) <= 120 else _wrapped(words))
+        if len(line) > 120:
+            rows = textwrap.fill(", ".join(words) + ",", 115, initial_indent="    ", subsequent_indent="    ")
+            line = f"from scanjit.simd import (\n{rows}\n)"
+        result.append(line)
     return result
-
-
-def _wrapped(words: list[str]) -> str:
-    rows, row = [], ""
-    for word in words:
-        if len(row) + len(word) > 110:
-            rows.append(row.rstrip())
-            row = ""
-        row += f"{word}, "
-    return "from scanjit.simd import (\n" + "".join(f"    {r}\n" for r in [*rows, row.rstrip()]) + ")"

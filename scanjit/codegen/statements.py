@@ -525,16 +525,12 @@ class StatementWriter:
                 self.jobs.called(at)
             return
         full = self.common.number(loop.start + loop.length // copies * copies)
-        if copies > 1:
-            self.draft.add(at, f"for {step} in range({start}, {full}, {copies}):")
-            self._count(loop, loop.step, at.inside)
-            self.draft.add(at.inside, *(call(f"{step} + {copy}" if copy else step) for copy in range(copies)))
-            self.jobs.look(at.inside)
-        if full != stop or copies == 1:
-            self.draft.add(at, f"for {step} in range({full if copies > 1 else start}, {stop}):")
-            self._count(loop, loop.step, at.inside)
-            self.draft.add(at.inside, call(step))
-            self.jobs.look(at.inside)
+        for begin, end, many in [(start, full, copies), (full, stop, 1)]:
+            if begin != end:
+                self.draft.add(at, f"for {step} in range({begin}, {end}{f', {many}' if many > 1 else ''}):")
+                self._count(loop, loop.step, at.inside)
+                self.draft.add(at.inside, *(call(f"{step} + {copy}" if copy else step) for copy in range(many)))
+                self.jobs.look(at.inside)
 
     # ---- side by side ------------------------------------------------------------------------------------------------
 

@@ -4,14 +4,13 @@ one. Square blocks are loaded by rows and stored by columns.
 If the nest computes more, as `x + y.T` does, a block of `y` is transposed on the stack.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace as changed
 
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.memory import write
 from scanjit.codegen.names import suffix
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import Access, Apply, Fetch, Load, Nest, NestLoop, Reduce, Register, Search
+from scanjit.schedule.nests import Apply, Fetch, Load, Nest, NestLoop, Reduce, Register, Search
 
 LEAST_BYTES = 4
 """Vectors of smaller elements have so many lanes that a block would be hundreds of instructions."""
@@ -140,7 +139,9 @@ def _write_blocks(
 
 def _write_block(frame: Frame, down: NestLoop, point: Point) -> None:
     """A whole block, each row of which is a vector."""
-    for target, source in _copied(frame.nest):
+    for store in frame.nest.stores:
+        target, source = store.access, store.value
+        assert isinstance(source, Load)
         (to, _), (at, across) = frame.vector(target, point), frame.vector(source.access, point)
         step = frame.size(target.strides[down] * target.buffer.dtype.itemsize)
         name = suffix(source.dtype, point.width)
@@ -159,8 +160,3 @@ def _store(frame: Frame, values: Values, point: Point) -> None:
     """Compute and store a vector."""
     for store in frame.nest.stores:
         write(frame, (store,), (values.value(store.value, point),), point)
-
-
-def _copied(nest: Nest) -> Iterator[tuple[Access, Load]]:
-    """Each place that a nest stores to, and the load that it copies there."""
-    yield from ((store.access, store.value) for store in nest.stores if isinstance(store.value, Load))

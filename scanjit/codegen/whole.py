@@ -5,8 +5,6 @@ once. If one thread runs the loop (`alone`), it meets no others in it. The buffe
 carries from step to step, then lie on the stack (`Local`), and LLVM puts them into registers.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 

@@ -1,8 +1,6 @@
 """Which statements are alike for the functions that run them: the loops of both directions of a layer, of the layers of
 a stack, of the members of an ensemble. Their function is written once, and each calls it with a table of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 

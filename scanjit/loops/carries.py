@@ -228,21 +228,20 @@ class Carries:
             before, after = item.type, results[item.output][item.place].type
             if before.ndim != after.ndim or any(map(_differ, before.shape, after.shape)):
                 have, new = (types.shape_text(t.shape) for t in (before, after))
-                raise ScanError(
-                    f"{item.leaf} changes its shape: initial has shape {have}, the step returns {new}",
-                    got=f"{after} from the step",
-                    expected=f"{before}, as the initial value",
-                    fix=_shape_advice(before, after),
-                    where=where,
-                )
-            if before.dtype != after.dtype:
-                raise ScanError(
-                    f"{item.leaf} changes its dtype: initial is {before.dtype}, the step returns {after.dtype}",
-                    got=f"{after} from the step",
-                    expected=f"{before}, as the initial value",
-                    fix=_dtype_advice(before.dtype, after.dtype),
-                    where=where,
-                )
+                changes = f"its shape: initial has shape {have}, the step returns {new}"
+                advice = _shape_advice(before, after)
+            elif before.dtype != after.dtype:
+                changes = f"its dtype: initial is {before.dtype}, the step returns {after.dtype}"
+                advice = _dtype_advice(before.dtype, after.dtype)
+            else:
+                continue
+            raise ScanError(
+                f"{item.leaf} changes {changes}",
+                got=f"{after} from the step",
+                expected=f"{before}, as the initial value",
+                fix=advice,
+                where=where,
+            )
 
 
 def default_dtype(kind: Kind) -> np.dtype:

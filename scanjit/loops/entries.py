@@ -9,7 +9,7 @@ import numpy as np
 
 from scanjit import types
 from scanjit.arrays import array_of
-from scanjit.errors import ScanError
+from scanjit.errors import ScanError, ScanjitError
 from scanjit.ir import Node, as_dim, as_node, is_number, is_symbol
 from scanjit.kinds import holds_numbers
 from scanjit.loops.structure import PARTS, Tree, describe, flatten, is_container
@@ -177,6 +177,20 @@ def symbol(value: Any, label: str) -> Node:
         if not holds_numbers(array_of(value).dtype):
             raise ScanError(f"{label} is not a tensor", got=describe(value), expected="a symbol, an array or a number")
     return as_node(value)
+
+
+def condition(value: Any, of: str, error: type[ScanjitError] = ScanError, fix: str = "", where: str = "") -> Node:
+    """The node of a condition of `ifelse`, `until` or `while_loop`, which must be a boolean scalar."""
+    node = as_node(value) if is_symbol(value) or isinstance(value, bool | np.bool_ | np.ndarray) else value
+    if not isinstance(node, Node) or node.ndim or node.dtype != bool:
+        raise error(
+            f"the condition of {of} must be a boolean scalar",
+            got=describe(value),
+            expected="bool()",
+            fix="compare (x.sum() > 0), and reduce what has axes: .all() or .any()" + fix,
+            where=where or None,
+        )
+    return node
 
 
 # ---- taps ------------------------------------------------------------------------------------------------------------

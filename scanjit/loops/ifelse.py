@@ -8,7 +8,8 @@ import numpy as np
 from scanjit import tracing
 from scanjit.errors import ArgumentError, DtypeError, ShapeError
 from scanjit.ir import Node, as_node, constant, is_number, is_symbol, walk
-from scanjit.loops.structure import Mismatch, Tree, describe, flatten
+from scanjit.loops import entries
+from scanjit.loops.structure import Mismatch, Tree, flatten
 from scanjit.ops.branch import captured
 from scanjit.ops.stretch import broadcast_to
 from scanjit.symbol import Tensor
@@ -61,7 +62,7 @@ def ifelse(cond: Any, a: Any, b: Any) -> Any:
     >>> f([1.0, 2.0], 1), f([1.0, 2.0], 7)
     (array(2.), array(3.))
     """
-    condition = _condition(cond)
+    condition = entries.condition(cond, "ifelse", ArgumentError, fix="; elementwise, use sj.where")
     (then, tree), (other, other_tree) = (_branch(value) for value in (a, b))
     try:
         other = tree.leaves_of(other_tree.unflatten(other))
@@ -74,19 +75,6 @@ def ifelse(cond: Any, a: Any, b: Any) -> Any:
     # Branches do not hold what is computed anyway. In a chain of them, each would hold all those before it, twice.
     anyway = {*walk([condition]), *({*walk(halves[0])} & {*walk(halves[1])})}
     return tree.unflatten(captured(condition, *halves, at={*_made_before([*halves[0], *halves[1]]), *anyway}))
-
-
-def _condition(value: Any) -> Node:
-    node = constant(value) if isinstance(value, bool | np.bool_) else value
-    node = as_node(node) if is_symbol(node) else node
-    if not isinstance(node, Node) or node.ndim or node.dtype != np.bool_:
-        raise ArgumentError(
-            "the condition of ifelse must be a bool scalar",
-            got=describe(value),
-            expected="bool()",
-            fix="compare (x.sum() > 0), and reduce what has axes: .all() or .any(); elementwise, use sj.where",
-        )
-    return node
 
 
 def _branch(value: Any) -> tuple[list[Any], Tree]:

@@ -1,7 +1,5 @@
 """The results of loops as editors and type checkers see them: they follow from what the step returns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 

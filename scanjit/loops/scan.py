@@ -13,8 +13,6 @@ no symbol of the step;
 - a shared variable that the step updates is a carry that begins with the variable's value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 

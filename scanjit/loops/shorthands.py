@@ -1,7 +1,5 @@
 """`map`, `reduce`, `foldl`, `foldr`, `filter` and `associative_scan`: scans of a usual form, with less to write."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -6,6 +6,7 @@ from typing import Any
 
 from scanjit.errors import ScanError, ScanjitError
 from scanjit.ir import Node, is_number
+from scanjit.loops import entries
 from scanjit.loops.entries import Entry, symbol
 from scanjit.loops.frozen import warn_of_draws
 from scanjit.loops.structure import REAL, Mismatch, Tree, describe, flatten, is_container
@@ -90,7 +91,7 @@ def check_takes(fn: Callable[..., Any], args: Sequence[Any], what: str, got: str
 
 def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Returned:
     """What a step returned, as `Returned`: outputs in the order of `outputs_info`."""
-    returned, condition = _split_until(returned, where)
+    returned, ending = _split_until(returned, where)
     returned, updates = _split_updates(returned)
     values = _listed(returned, infos)
     if infos is None and not values and not updates:
@@ -114,7 +115,7 @@ def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Ret
             infos = infos if entry is infos[i] else [*infos[:i], entry, *infos[i + 1 :]]
         trees.append(tree)
         groups.append(tuple(_tensor(v, f"output {i}{p}", where) for v, p in zip(leaves, tree.paths(), strict=True)))
-    stop = None if condition is None else _stop(condition, where)
+    stop = None if ending is None else entries.condition(ending.condition, "until", where=where)
     return Returned(infos, tuple(trees), tuple(groups), stop, updates)
 
 
@@ -183,16 +184,3 @@ def _tensor(value: Any, label: str, where: str) -> Any:
         raise ScanError(
             f"the step returned something that is no tensor as {label}", got=error.got, expected="a tensor", where=where
         ) from None
-
-
-def _stop(found: Until, where: str) -> Node:
-    condition = symbol(found.condition, "the condition of until")
-    if condition.ndim or condition.dtype != bool:
-        raise ScanError(
-            "the condition of until must be a boolean scalar",
-            got=condition.type,
-            expected="bool()",
-            fix="compare (err < 1e-6), and reduce what has axes: .all() or .any()",
-            where=where,
-        )
-    return condition

@@ -5,8 +5,6 @@ again, stretch by stretch, and stores the states of one stretch at a time. The n
 loop runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,16 +1,12 @@
 """`while_loop`: a loop whose length its own state decides."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, overload
 
-import numpy as np
-
 from scanjit import errors, ir, types
 from scanjit.errors import ScanError
-from scanjit.ir import Graph, Node, apply, constant, with_params
+from scanjit.ir import Graph, Node, apply, with_params
 from scanjit.loops import entries
 from scanjit.loops.scan import build
 from scanjit.loops.step import check_takes, until
@@ -121,7 +117,7 @@ def while_loop(
         )
 
     def ends(tree: Tree, leaves: Sequence[Any]) -> Node:
-        return apply(INVERT, _condition(cond(tree.unflatten(leaves)), where))
+        return apply(INVERT, entries.condition(cond(tree.unflatten(leaves)), "while_loop", where=where))
 
     refused: list[ScanError] = []
 
@@ -155,15 +151,6 @@ def while_loop(
         again = in_stretches(with_params(loop.node, length=ir.as_dim(count), checkpoint=checkpoint))
         last = [VIA(x, y) for x, y in zip(last, again, strict=False)]
     return tree.unflatten(last[: tree.size])
-
-
-def _condition(value: Any, where: str) -> Node:
-    node = constant(value) if isinstance(value, bool | np.bool_) else value
-    if not isinstance(node, Node) or node.ndim or node.dtype != bool:
-        raise ScanError(
-            "the condition of while_loop must be a boolean scalar", got=describe(value), expected="bool()", where=where
-        )
-    return node
 
 
 def _with_end(node: Node, at_once: Node) -> Node:

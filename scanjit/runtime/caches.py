@@ -41,20 +41,20 @@ def cache_sizes(root: Path = Path("/")) -> dict[int, int]:
 
 def _from_files(processor: Path) -> Iterator[tuple[int, int]]:
     """Level and bytes of each cache for data, from the files of one of Linux's processors."""
-    threads = _count(_text(processor / "topology/thread_siblings_list"))
+    threads = _count(text_of(processor / "topology/thread_siblings_list"))
     for folder in sorted(processor.glob("cache/index[0-9]*")):
-        size = re.fullmatch(r"(\d+)([KM]?)", _text(folder / "size"))
-        level = _text(folder / "level")
-        if size and level.isdecimal() and _text(folder / "type") in ("Data", "Unified"):
-            cores = max(_count(_text(folder / "shared_cpu_list")) // threads, 1)
+        size = re.fullmatch(r"(\d+)([KM]?)", text_of(folder / "size"))
+        level = text_of(folder / "level")
+        if size and level.isdecimal() and text_of(folder / "type") in ("Data", "Unified"):
+            cores = max(_count(text_of(folder / "shared_cpu_list")) // threads, 1)
             yield int(level), int(size[1]) * _UNITS[size[2]] // cores
 
 
-def _text(path: Path) -> str:
-    text = ""
+def text_of(path: Path) -> str:
+    """What one of the system's files says; nothing if there is no such file."""
     with suppressed(OSError):
-        text = path.read_text(encoding="ascii", errors="replace").strip()
-    return text
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    return ""
 
 
 def _count(listed: str) -> int:

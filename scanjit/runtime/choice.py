@@ -162,7 +162,9 @@ class Choice:
         elif way == trial.way:
             if estimate.weight:  # the first call of all made memory ready
                 trial.add(rate, self._mean(self._current))
-                self._judge(trial)
+                if abs(trial.balance) >= self._length() or trial.calls >= TRIAL_CALLS:
+                    better = trial.total < GAIN * self._mean(self._current) * trial.calls
+                    self._end_trial(trial, better)
         else:  # other calls of this process use the workers
             trial.calls += 1
             if trial.calls >= TRIAL_CALLS:
@@ -178,12 +180,6 @@ class Choice:
                 self._trial = Trial(way)
                 estimate.weight = min(estimate.weight, OLD)
                 return
-
-    def _judge(self, trial: Trial) -> None:
-        """End a trial that has shown enough."""
-        current = self._mean(self._current)
-        if abs(trial.balance) >= self._length() or trial.calls >= TRIAL_CALLS:
-            self._end_trial(trial, better=trial.total < GAIN * current * trial.calls)
 
     def _end_trial(self, trial: Trial, better: bool) -> None:
         estimate, self._trial = self.estimates[trial.way], None

@@ -1,7 +1,5 @@
 """From a graph to generated code: the rewriter, the scheduler and the generator, one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """`check_grad` compares derivatives with finite differences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

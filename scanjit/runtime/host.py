@@ -7,6 +7,7 @@ import functools
 import os
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -44,6 +45,14 @@ def using(given: Target) -> AbstractContextManager[Target]:
     4 True
     """
     return scoped(_chosen_target, given)
+
+
+def new_engine() -> Any:
+    """An engine of LLVM that loads object code into this process."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(TRIPLE).create_target_machine(jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
 @functools.cache

@@ -6,7 +6,6 @@ user's function. All kernels that it calls, directly or not, belong to it, and s
 
 import re
 import time
-from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from scanjit.runtime.cache import Cache, Files
@@ -58,7 +57,7 @@ def inventory(cache: Cache) -> Inventory:
     programs: dict[str, list[set[str]]] = {}
     for stem, callees in calls.items():
         if callees and stem not in called and (match := _NAME.fullmatch(stem)):
-            programs.setdefault(match["name"], []).append(_reached(stem, calls))
+            programs.setdefault(match["name"], []).append(set(top_down([stem], calls.__getitem__)))
     recipes: set[str] = set()
     for stem in kept:
         entry = cache.peek(stem, "recipe")
@@ -71,11 +70,6 @@ def inventory(cache: Cache) -> Inventory:
     belong = {stem for many in programs.values() for each in many for stem in each}
     useless = kept.keys() - found.keys() - recipes
     return Inventory(sorted(rows, key=lambda row: -row.used), len(found.keys() - belong), len(useless))
-
-
-def _reached(stem: str, calls: Mapping[str, Iterable[str]]) -> set[str]:
-    """A kernel, and all that it calls."""
-    return set(top_down([stem], calls.__getitem__))
 
 
 def _row(name: str, entries: list[Files], programs: int) -> Row:

@@ -3,8 +3,6 @@
 All of them are loaded from object code, whether it was compiled just now or years ago.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools
@@ -343,12 +341,7 @@ def _started(work: Callable[[], None], count: int) -> list[threading.Thread]:
 def _engine() -> Any:
     """LLVM's engine that loads object code. There is one for all kernels: it takes 4 ms to make, and 0.1 ms to add an
     object. Loaded code stays until the process ends, since somebody may hold an address in it."""
-    from llvmlite import binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    return host.new_engine()
 
 
 def _load(unit: Unit, entry: cache.CacheEntry) -> int:

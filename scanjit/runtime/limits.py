@@ -5,8 +5,6 @@ and reads of memory. `f.profile()` uses the rates. The benchmarks run these kern
 measure.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 from array import array

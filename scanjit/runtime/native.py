@@ -13,8 +13,6 @@ raises the same exception. The step is a call of a function that the caller gave
 program is (see `steps`).
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os
@@ -101,13 +99,9 @@ class Native:
         for name in outside:
             if name.startswith("Py"):
                 llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        triple = llvm.get_process_triple()
-        machine = llvm.Target.from_triple(triple).create_target_machine(jit=True)
         target, store = host.target(), cache.default()
         offsets = [getattr(each, name).offset for each in STRUCTURES.values() for name, *_ in each._fields_]
-        facts = source, sharing_source(target), offsets, cache.version(target), triple
+        facts = source, sharing_source(target), offsets, cache.version(target), host.TRIPLE
         stem = f"native_{hashlib.sha256(repr(facts).encode()).hexdigest()[:20]}"
         entry = store.load(stem, "native")
         if entry is None:
@@ -119,7 +113,7 @@ class Native:
             text = "\n".join(parts.values()).replace('define internal i64 @"scanjit_', 'define i64 @"scanjit_')
             entry = cache.CacheEntry({"together": names}, compiler.plain_object(text, target))
             store.store(stem, entry, "native")
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        self._engine = host.new_engine()
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(entry.payload))
         self._engine.finalize_object()
         for name in entry.metadata["together"]:

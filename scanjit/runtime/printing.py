@@ -122,10 +122,6 @@ def _staged(x: Any) -> Staged:
     return executable
 
 
-def _rewritten(x: Any, locations: bool, loop: str | None) -> str:
-    return listing(_staged(x).outputs, locations, loop)
-
-
 def _nests(x: Any) -> str:
     from scanjit.schedule.nests.printer import program_listing
     from scanjit.schedule.pipeline import fused_program
@@ -143,7 +139,10 @@ def _blocks(x: Any) -> str:
     return "\n".join(program_listing(stage.program) for stage in _staged(x).stages)
 
 
-GRAPHS: dict[str, Callable[[Any, bool, str | None], str]] = {"graph": listing, "rewritten": _rewritten}
+GRAPHS: dict[str, Callable[[Any, bool, str | None], str]] = {
+    "graph": listing,
+    "rewritten": lambda x, *how: listing(_staged(x).outputs, *how),
+}
 PROGRAMS: dict[str, Callable[[Any], str]] = {
     "nests": _nests,
     "blocks": _blocks,

@@ -28,6 +28,7 @@ from pathlib import Path, PurePosixPath
 
 from scanjit.config import MOST_THREADS, config
 from scanjit.errors import from_signal_handler, suppressed
+from scanjit.runtime.caches import text_of
 from scanjit.scoped import scoped
 
 KNOWN_SECONDS = 1.0
@@ -135,12 +136,12 @@ def workers(root: Path = Path("/")) -> int:
 
 def _parent(process: Path) -> str:
     """The number of a process's parent: the second word after the name, which is in brackets."""
-    return [*" ".join(_words(process / "stat")).rpartition(")")[2].split(), "", ""][1]
+    return [*text_of(process / "stat").rpartition(")")[2].split(), "", ""][1]
 
 
 def _command(process: Path) -> str:
     """What a process runs, without the numbers in it."""
-    return re.sub(r"\d+", "", " ".join(_words(process / "cmdline")))
+    return re.sub(r"\d+", "", text_of(process / "cmdline"))
 
 
 def _forget() -> None:
@@ -163,11 +164,8 @@ def quota(root: Path = Path("/")) -> int | None:
     ----------
     root : the folder that has `proc` and `sys` (another one in tests).
     """
-    lines: list[str] = []
-    with suppressed(OSError):
-        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
     found = []
-    for line in lines:
+    for line in text_of(root / "proc/self/cgroup").splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if not controllers or "cpu" in controllers.split(","):
             places = (controllers, "cpu") if controllers else ("", "unified")  # of version 1, and of version 2
@@ -184,16 +182,9 @@ def _upwards(place: Path, path: str) -> Iterator[Path]:
         yield place / part
 
 
-def _words(path: Path) -> list[str]:
-    words: list[str] = []
-    with suppressed(OSError):
-        words = path.read_text(encoding="ascii", errors="replace").replace("\0", " ").split()
-    return words
-
-
 def _rate(folder: Path) -> float | None:
     """The quota of a group in processors: microseconds of processor time, divided by the microseconds of a period. Both
     are in one file, or, of version 1, each in its own."""
-    words = [word for file in ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us") for word in _words(folder / file)]
-    time_, period, *_ = [*words, "", ""]
+    files = (text_of(folder / name) for name in ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"))
+    time_, period, *_ = [*" ".join(files).split(), "", ""]
     return int(time_) / int(period) if time_.isdecimal() and period.isdecimal() and int(period) else None

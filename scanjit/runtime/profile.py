@@ -2,6 +2,7 @@
 
 import copy
 import ctypes
+import functools
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -170,23 +171,18 @@ def profile_of(executable: Staged | None, name: str, calls: int) -> Profile:
     return Profile(name, calls, seconds, most, lines)
 
 
-_tick: float | None = None
-
-
+@functools.cache
 def _seconds_a_tick() -> float:
     """The length of one tick of the clock that generated code reads. Measured once."""
-    global _tick
-    if _tick is None:
-        read = kernel("\n".join(_CLOCK), "limit_clock").call
-        memory = np.zeros(1, np.int64)
-        marks = []
-        for wait in (0.0, 0.01):
-            time.sleep(wait)
-            read(address(memory))
-            marks.append((int(memory[0]), time.perf_counter()))
-        (first, begin), (last, end) = marks
-        _tick = (end - begin) / max(last - first, 1)
-    return _tick
+    read = kernel("\n".join(_CLOCK), "limit_clock").call
+    memory = np.zeros(1, np.int64)
+    marks = []
+    for wait in (0.0, 0.01):
+        time.sleep(wait)
+        read(address(memory))
+        marks.append((int(memory[0]), time.perf_counter()))
+    (first, begin), (last, end) = marks
+    return (end - begin) / max(last - first, 1)
 
 
 _CLOCK = [

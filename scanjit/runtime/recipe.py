@@ -5,8 +5,6 @@ The arrays of a call are numbered: first the arguments, then the results of each
 these numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ the versions of Python, NumPy and llvmlite, the target, and the function's name.
 files are no part of it. A recipe that is damaged, or does not fit, counts as missing.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import platform

@@ -4,8 +4,6 @@ It is the oracle of the tests, and it runs `mode="reference"`. It shares no code
 every value that it computes against the type that was inferred for it, so that it finds every wrong type rule.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Shared variables: values that live between calls."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """A program with the sizes of a call: where everything lies, and what each thread does."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Generated code relies on types. So a graph that comes from outside, which may be
 node of it was made by its op (which infers the type) and passed `check`.
 """
 
-from __future__ import annotations
-
 import inspect
 import string
 from collections.abc import Callable

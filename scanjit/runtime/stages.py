@@ -55,9 +55,8 @@ def _used(known: dict[Node, None], order: Sequence[Node]) -> list[Node]:
 def _value_atoms(node: Node) -> Iterator[Atom]:
     """The computed sizes in a node's type and parameters. Sizes inside the graph of a scan belong to the scan, unless
     they are the same in all steps."""
-    for atom in ir.atoms_of(node):
-        if (atom.kind == "value" and any(atom is other.dim_atom for other in node.args)) or _in_type(node, atom):
-            yield atom
+    known = {*(other.dim_atom for other in node.args), *(a for kind in node.types for a in types.atoms(*kind.shape))}
+    yield from (atom for atom in ir.atoms_of(node) if atom.kind == "value" and atom in known)
     yield from (size.dim_atom for size in _sizes_of_all_steps(node) if size.dim_atom is not None)
 
 
@@ -67,8 +66,3 @@ def _sizes_of_all_steps(node: Node) -> Iterator[Node]:
     if isinstance(node.params.get("body"), ir.Graph):
         sizes = dict.fromkeys(atom.node for atom in ir.atoms_of(node) if atom.kind == "value")
         yield from (size for size in sizes if size.is_closed)
-
-
-def _in_type(node: Node, atom: Atom) -> bool:
-    kinds = node.types
-    return atom.kind == "value" and any(a is atom for k in kinds for d in k.shape for a in types.atoms(d))

@@ -5,8 +5,6 @@ file. Our class handles one of NumPy's libraries, because that is loaded wheneve
 threadpoolctl ourselves: when a program imports it, we register the class at that moment.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Python runs signal handlers in the main thread alone. Work that an exception wou
 the compiler's tables, therefore runs in a thread of its own, while the caller waits.
 """
 
-from __future__ import annotations
-
 import _thread
 import os
 import sys

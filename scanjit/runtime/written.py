@@ -4,8 +4,6 @@ Each class is written as the list of its fields. It is read back by the types of
 the right type, or there is an error. Sizes, dimensions and arrays are written once, and referred to by their numbers.
 """
 
-from __future__ import annotations
-
 import collections.abc
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Arithmetic that is more than one instruction: NumPy's minimum, division and remainder, sign, reductions."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 

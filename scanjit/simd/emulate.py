@@ -7,8 +7,6 @@
 >>> program["kernel"](memory.add(x), memory.add(y))
 """
 
-from __future__ import annotations
-
 import builtins
 import functools
 import threading

@@ -3,8 +3,6 @@
 `FORMS` is a table. A row says in words what a function takes and gives, and how it becomes instructions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple

@@ -8,8 +8,6 @@ stores there if it fails.
 The symbols are our own. Whoever loads the code gives them addresses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

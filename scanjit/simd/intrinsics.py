@@ -1,7 +1,5 @@
 """The functions and operators of vectors: which types they take, and the instructions that they become."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any

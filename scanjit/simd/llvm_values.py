@@ -1,7 +1,5 @@
 """LLVM's types, constants and small pieces of code, from which `Lanes` are made."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

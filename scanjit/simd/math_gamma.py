@@ -1,8 +1,6 @@
 """The logarithm of the gamma function, and its derivative. Polynomials are our own (Chebyshev fits in 60 digits;
 digamma's: Remez)."""
 
-from __future__ import annotations
-
 from .lanes import Lanes, abs_, fma, polynomial, rint, select, wide
 from .math_log import INF, NAN, log
 from .math_trig import tan

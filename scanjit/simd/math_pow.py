@@ -1,8 +1,6 @@
 """Powers: float ``x**y`` as ``exp(y*log(x))`` in twice the precision, integer powers by repeated squaring; and the cube
 root."""
 
-from __future__ import annotations
-
 from scanjit.kinds import KINDS
 
 from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, select, wide

@@ -7,8 +7,6 @@ each instruction, and take twice as long. There is no fma here:
 it rounds once, and would give other numbers than the reference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

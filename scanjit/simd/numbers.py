@@ -6,8 +6,6 @@ stack. An instruction that reads a number from memory needs neither. Where a fun
 of its numbers stay in registers, and reading them from memory would often take longer.
 """
 
-from __future__ import annotations
-
 import functools
 
 from llvmlite import ir

@@ -225,7 +225,7 @@ def test_it_reads_well(capsys):
 
 def test_errors():
     x, m, on = sj.vector("x"), sj.tensor((3,), name="m"), sj.scalar("on", dtype="bool")
-    with refused(sj.ArgumentError, "the condition of ifelse must be a bool scalar", "sj.where"):
+    with refused(sj.ArgumentError, "the condition of ifelse must be a boolean scalar", "sj.where"):
         sj.ifelse(x > 0, x, x)
     with refused(sj.ArgumentError, "the branches of ifelse have different structures"):
         sj.ifelse(on, (x, x), (x,))

@@ -3,8 +3,6 @@
 A `Price` holds dimensions: it is found once for a program. A `Cost` holds numbers: it is found for the sizes of a call.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -120,11 +118,8 @@ def _traffic(traffic: tuple[Traffic, ...], at: Counters) -> tuple[Traffic, ...]:
 
 def costs(priced: Iterable[Price], number: Numbers) -> list[Cost]:
     """The costs of jobs for some sizes. Operations and bytes that depend on sizes which are not given count as 0."""
-    return [max((_cost(price, run, number) for run in price.samples), key=_dearness) for price in priced]
-
-
-def _dearness(cost: Cost) -> tuple[float, float]:
-    return cost.operations * cost.runs, cost.nbytes * cost.runs
+    dearness = lambda cost: (cost.operations * cost.runs, cost.nbytes * cost.runs)
+    return [max((_cost(price, run, number) for run in price.samples), key=dearness) for price in priced]
 
 
 def _cost(price: Price, run: Run, number: Numbers) -> Cost:

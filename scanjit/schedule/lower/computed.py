@@ -5,8 +5,6 @@ moves its first element. So the three elements lie side by side for the lanes, a
 reads at the indices `(i - t) % n`: these elements lie side by side too, except where the axis begins again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

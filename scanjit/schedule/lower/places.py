@@ -1,7 +1,5 @@
 """Which nodes get a place in memory. All others are computed where they are read, as often as they are read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from itertools import islice

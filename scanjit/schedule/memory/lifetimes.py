@@ -1,8 +1,6 @@
 """When each temporary of a program is in use. Two temporaries that are never in use at the same time may share
 memory."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Jobs on whole arrays: what all of them have in common, calls of guests, and the places of what is true in rows."""
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Iterator
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Statements that run some of their suites (`If`), or several at the same time (`Beside`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import ClassVar, Self

@@ -1,7 +1,5 @@
 """Where the accesses of statements begin and end, for all turns of the loops around them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 

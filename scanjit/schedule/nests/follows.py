@@ -5,8 +5,6 @@ The second may then run a block as soon as the first has run the same block. Mea
 blocks, which write other rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Fourier transforms of rows."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from scanjit import types

@@ -1,7 +1,5 @@
 """Jobs on matrices: calls of LAPACK, and decompositions of many small matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import field
 

@@ -1,7 +1,5 @@
 """Sorting rows."""
 
-from __future__ import annotations
-
 from scanjit import types
 from scanjit.records import record
 from scanjit.schedule.nests.array_job import BANDS, ArrayJob

@@ -1,7 +1,5 @@
 """Right operands of products, copied into panels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from scanjit import types

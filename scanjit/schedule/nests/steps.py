@@ -1,8 +1,6 @@
 """Loops over statements: over the steps of a scan (`TimeLoop`), and over blocks of steps (`Blocks`). And statements of
 which each thread may compute its own rows (`RowsApart`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 from typing import ClassVar

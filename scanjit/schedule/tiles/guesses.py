@@ -13,11 +13,8 @@ come about equally often, and guesses are wrong. So they are if a step has sever
 wrong in most steps.
 """
 
-from __future__ import annotations
-
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -44,9 +41,6 @@ MOST = 12
 """A step with more choices than this is written once: its branches would be long, and some of the guesses wrong."""
 LONGEST = 200
 """So is one of more values than this."""
-
-
-Item = TypeVar("Item", bound=Hashable)
 
 
 def condition_of(value: Value) -> Value | None:
@@ -100,19 +94,9 @@ def _varies(value: Value) -> bool:
     return any(isinstance(part, Register) or loops_of(part) for part in walk_values([value]))
 
 
-def _of_one_condition(choices: Sequence[Value]) -> tuple[Value, ...]:
-    """The choices, if all have the same condition; else none."""
-    return tuple(choices) if len({condition_of(choice) for choice in choices}) == 1 else ()
-
-
 def _may_be_0(choice: Value) -> bool:
     """Whether one of the values to choose from is 0."""
     return len(choice.operands) == 1 or any(isinstance(arg, Literal) and arg.number == 0 for arg in choice.operands)
-
-
-def _all_needed(first: Iterable[Item], needs: Mapping[Item, Iterable[Item]]) -> set[Item]:
-    """These items, and those that they need, however far."""
-    return set(top_down(first, lambda item: needs.get(item, ())))
 
 
 def with_guesses(loop: TimeLoop) -> TimeLoop:
@@ -139,7 +123,7 @@ def _loaded(values: Iterable[Value]) -> set[Buffer]:
 
 
 def _waiting(nest: Nest, sums: set[Buffer], reads: Mapping[Buffer, set[Buffer]]) -> tuple[Value, ...]:
-    """The choices of a nest that wait for a reduction."""
+    """The choices of a nest that wait for a reduction, if all have the same condition; else none."""
     if nest.time is not None:
         return nest.guessed
     found = []
@@ -152,9 +136,10 @@ def _waiting(nest: Nest, sums: set[Buffer], reads: Mapping[Buffer, set[Buffer]])
             continue
         waiting = {store.access.buffer for store in nest.stores if value in walk_values([store.value])}
         same = any(isinstance(arg, Load) and arg.access.buffer in waiting for arg in others)
-        if (same or _may_be_0(value)) and not _all_needed(_loaded([condition]), reads).isdisjoint(waiting):
+        needed = top_down(_loaded([condition]), lambda buffer: reads.get(buffer, ()))
+        if (same or _may_be_0(value)) and not waiting.isdisjoint(needed):
             found.append(value)
-    return _of_one_condition(found)
+    return tuple(found) if len(set(map(condition_of, found))) == 1 else ()
 
 
 def _is_late(values: Iterable[Value], sums: set[Buffer]) -> bool:

@@ -1,7 +1,5 @@
 """Merged loops: those over the rows and columns of `x * 2` become one loop, as there is no gap between rows."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace as changed

@@ -1,7 +1,5 @@
 """The shapes of register tiles."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """Chains: a scan with the statements that go along with it, stretch by stretch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import field, replace as changed
 from functools import cached_property

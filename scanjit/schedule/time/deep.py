@@ -2,8 +2,6 @@
 terms at a time, so that what a stretch reads of both operands stays in the cache. The order of the terms is the
 same."""
 
-from __future__ import annotations
-
 from dataclasses import replace as changed
 from functools import partial
 

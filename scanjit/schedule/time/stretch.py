@@ -5,8 +5,6 @@ from step 2 on for 2 steps. A reverse scan goes from the last row to the first: 
 short buffer that holds this stretch, row 2 of all rows is row 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace as changed
 from typing import NamedTuple

@@ -5,8 +5,6 @@ With `dw[i, j] = sum over t of x[t, i] * y[t, j]` and 6 steps in stretches of 2,
 while the rows of `x` and `y` that it needs are in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Set as AbstractSet
 from dataclasses import replace as changed
 

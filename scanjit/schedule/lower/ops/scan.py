@@ -1,7 +1,5 @@
 """`scan`: one nest with all of its steps, if no element depends on another one; else a loop over time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scanjit import ir, types

@@ -1,7 +1,5 @@
 """A scan as one nest with a loop over time: its step is elementwise, and each element has carries of its own."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -35,14 +35,10 @@ def reads_follow_writes(program: Program) -> Iterator[Problem]:
     for statement, buffer in _unwritten(program.suite, written):
         yield statement, f"it reads {buffer.name!r}, which nothing before it writes"
     for ref in program.outputs:
-        if ref.buffer.kind != "output" or (ref.buffer not in written and _certainly_some(ref.shape)):
+        if ref.buffer.kind != "output" or (ref.buffer not in written and 0 not in ref.shape):
             last = program.suite[-1] if program.suite else None
             if last is not None:
                 yield last, f"the result in {ref.buffer.name!r} is not written, or lies in no output"
-
-
-def _certainly_some(shape: Sequence[object]) -> bool:
-    return all(size != 0 for size in shape)
 
 
 def read_before_written(loop: Statement) -> set[Buffer]:

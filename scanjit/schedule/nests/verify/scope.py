@@ -16,7 +16,7 @@ from scanjit.types import Atom, Dimension
 def loops_in_scope(program: Program) -> Iterator[Problem]:
     """A value uses only the loops of its nest and those of the reductions around it; a store only those of its nest."""
     for nest in nests_of(program.suite):
-        known = _with_parts(nest.loops)
+        known = {part for loop in nest.loops for part in (loop, *loop.parts)}
         for store in (*nest.stores, *nest.finals):
             if not known.issuperset(store.access.strides):
                 yield nest, "a store uses a loop that is not the nest's"
@@ -24,10 +24,6 @@ def loops_in_scope(program: Program) -> Iterator[Problem]:
         for root in nest.roots:
             if not known.issuperset(needed[root]):
                 yield nest, "a value uses a loop that is neither the nest's nor that of a reduction around it"
-
-
-def _with_parts(loops: Sequence[NestLoop]) -> set[NestLoop]:
-    return {part for loop in loops for part in (loop, *loop.parts)}
 
 
 def _needed(values: Sequence[Value]) -> dict[Value, AbstractSet[NestLoop]]:

@@ -5,8 +5,6 @@ writes the initial value writes it into the first row of `saved`. A nest that re
 For a loop that goes against the root, first and last change places.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
