@@ -11,7 +11,8 @@ from scanjit.codegen.names import INT32, INT64, suffix
 from scanjit.codegen.places import STATUS
 from scanjit.codegen.scope import Scope
 from scanjit.kinds import kind_of
-from scanjit.schedule.nests import Fetch, Index, Position, Store, Value, fits_any_width
+from scanjit.ops.elementwise import ADD, LESS, WHERE
+from scanjit.schedule.nests import Apply, Fetch, Index, Literal, Position, Store, Value, fits_any_width
 from scanjit.signatures import DType
 from scanjit.types import Dimension
 
@@ -84,6 +85,22 @@ def scatter(frame: Frame, value_of: ValueOf, store: Store, text: str, point: Poi
         scope.add(write.format(f"{old} {add} {text}" if store.add else text))
         if tests:
             frame.scope.add(scope)
+
+
+def _counted_from_both_ends(index: Index) -> Value | None:
+    """What is counted from the end of an axis if it is below 0. None for other indices. (It is seldom below 0: so this
+    is asked only where it is not inside.)"""
+    bounded = types.not_negative(-1 * index.least) and types.not_negative(index.most)
+    if not bounded or not isinstance(index.value, Apply) or index.value.op is not WHERE:
+        return None
+    below, behind, plain = index.value.args
+    if not isinstance(below, Apply) or not isinstance(behind, Apply) or below.op is not LESS or behind.op is not ADD:
+        return None
+    zero, size = below.args[1], behind.args[1]
+    whole = size.number if isinstance(size, Literal) else size.offset if isinstance(size, Position) else None
+    moves = isinstance(size, Position) and bool(size.strides)
+    same = below.args[0] is plain and behind.args[0] is plain and isinstance(zero, Literal) and zero.number == 0
+    return plain if same and not moves and whole == index.size else None
 
 
 class _Place(NamedTuple):
@@ -175,11 +192,14 @@ class _Places(NamedTuple):
         key = (*index.dims, index.value, row, vector)
         least, most = -1 * index.least, index.size - index.most
         places = types.not_negative(most - least - 1)
+        known, time = frame.known_inside(level, index.some) == 1, frame.nest.time
+        in_step = time is None or level >= frame.level.get(time, 0)
+        plain = _counted_from_both_ends(index) if known and in_step and not index.sure else None
         part = "inside" if places else self.width
         place, within = (frame.recall(level, (*key, each)) for each in ("place", part))
         if place is None:
             alone = point if in_lanes(frame, index.value) else Point(point.row, point.vector, 1)
-            text = self.value_of(index.value, alone)
+            text = self.value_of(index.value if plain is None else plain, alone)
             place = frame.remember(level, (*key, "place"), "k", f"lane_i64({text}, 0)")
         if index.sure and types.not_negative(index.size - 1):
             return place, ()
@@ -188,7 +208,16 @@ class _Places(NamedTuple):
             text = f"0 < {frame.size(index.size)}" if index.sure else f"{low} <= {place} < {end}"
             width = 1 if places else self.width
             within = frame.remember(level, (*key, part), "ok", f"splat_boolx{width}({text})")
-            known = frame.known_inside(level, index.some) == 1
+            if plain is not None:
+                below, nowhere = Scope(f"if any_of(~{within}):"), Scope(f"if any_of(~{within}):")
+                below.add(f"{place} = {place} + {frame.size(index.size)}")
+                below.add(f"{within} = splat_boolx{width}({text})")
+                nowhere.add(f"report({frame.address(STATUS, 0)}, {self.code})")
+                if places:
+                    nowhere.add(f"{place} = {low}")
+                below.add(nowhere)
+                frame.scopes[level].add(below)
+                return place, () if places else (within,)
             some = "" if known else f" & splat_boolx{width}(0 < {frame.size(index.some)})"
             outside = self._report(level, f"~{within}{some}")
             if places:  # also where no step reads anything: what is the same in all steps is read in front of them

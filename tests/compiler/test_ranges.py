@@ -81,7 +81,7 @@ def test_a_ring_of_unknown_length(case):
     sure = list(MOVES).index(case) < 6
     for f in others:
         assert ("(0 <= k" not in f.source) == sure
-        assert case == "a rest" or ("less_" not in f.source.replace("less_equal", "")) == sure
+        assert case == "a rest" or "less_" not in f.source.replace("less_equal", "") or not sure
         for n in (1, 2, 5, 20):
             try:
                 expected = wanted(data, np.ones(n))
