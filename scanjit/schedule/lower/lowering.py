@@ -337,10 +337,12 @@ class Lowering:
     def builder(self, space: tuple[NestLoop, ...]) -> ValueBuilder:
         """The builder of values over a space; it remembers what it built."""
         if space not in self._builders:
-            self._builders[space] = ValueBuilder(
-                space, self.locate, self.context.code, self.context.ranges, self.rules.point
-            )
+            self._builders[space] = self.new_builder(space, self.locate)
         return self._builders[space]
+
+    def new_builder(self, space: tuple[NestLoop, ...], locate: Callable[[Node], Ref | None]) -> ValueBuilder:
+        """A builder of values over a space that finds nodes in memory by `locate`."""
+        return ValueBuilder(space, locate, self.context.code, self.context.ranges, self.rules.point)
 
     def _output_place(self, node: Node, target: Ref | None) -> Ref:
         """The place of an output: its target, if it has one. An output that lies elsewhere is copied there."""

@@ -42,32 +42,24 @@ def in_variants(
 def with_tiles(program: Program) -> Program:
     """The program in which every nest has its tile. Nests that store nothing are left out."""
     notes: list[str] = []
-    return program.with_suite(_tiled(program.suite, program.target, True, never, (), notes), notes)
 
+    def tiled(suite: Sequence[Statement], once: bool, kept: Kept, changed: Collection[Buffer]) -> list[Statement]:
+        """These statements, with tiles: see `with_tile`."""
+        result: list[Statement] = []
+        for statement in suite:
+            if not isinstance(statement, Nest):
+                inner = once and isinstance(statement, Blocks)
+                inside = _kept_in(statement) if isinstance(statement, TimeLoop) and not _is_brief(statement) else kept
+                single = _changed_in(statement) if isinstance(statement, TimeLoop) else changed
+                made = statement.with_suites(*(tiled(each, inner, inside, single) for each in statement.suites))
+                result.append(with_guesses(made) if isinstance(made, TimeLoop) else made)
+            elif statement.stores or statement.finals:
+                nest = with_tile(statement, program.target, once, kept, changed)
+                notes.append(f"nest {nest.label}: {_described(nest)}")
+                result.append(nest)
+        return result
 
-def _tiled(
-    suite: Sequence[Statement],
-    target: Target,
-    once: bool,
-    kept: Kept,
-    changed: Collection[Buffer],
-    notes: list[str],
-) -> list[Statement]:
-    """These statements, with tiles. `once` says that they are in no step of a loop and in no branch. Of the `changed`
-    buffers, each step changes single elements."""
-    result: list[Statement] = []
-    for statement in suite:
-        if not isinstance(statement, Nest):
-            inner = once and isinstance(statement, Blocks)
-            inside = _kept_in(statement) if isinstance(statement, TimeLoop) and not _is_brief(statement) else kept
-            single = _changed_in(statement) if isinstance(statement, TimeLoop) else changed
-            made = statement.with_suites(*(_tiled(b, target, inner, inside, single, notes) for b in statement.suites))
-            result.append(with_guesses(made) if isinstance(made, TimeLoop) else made)
-        elif statement.stores or statement.finals:
-            nest = with_tile(statement, target, once, kept, changed)
-            notes.append(f"nest {nest.label}: {_described(nest)}")
-            result.append(nest)
-    return result
+    return program.with_suite(tiled(program.suite, True, never, ()), notes)
 
 
 def _is_brief(loop: TimeLoop) -> bool:
@@ -93,8 +85,8 @@ def _changed_in(loop: TimeLoop) -> set[Buffer]:
 
 
 def with_tile(nest: Nest, target: Target, once: bool, kept: Kept = never, changed: Collection[Buffer] = ()) -> Nest:
-    """A nest with its tile. `once` says that it is in no step of a loop; `kept`, which operands no step changes;
-    `changed`, the buffers of which steps change single elements."""
+    """A nest with its tile. `once` says that it is in no step of a loop and in no branch; `kept`, which
+    operands no step changes; `changed`, the buffers of which steps change single elements."""
     nest = lanes.lanes_last(merge_loops(nest), target)
     tile = choose_tile(nest, target, once, kept, changed)
     split, unit = split_of(nest, tile)

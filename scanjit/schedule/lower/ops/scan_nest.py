@@ -116,13 +116,7 @@ def _builder(
     """The builder of the values of a step. Rows, and carries with a lag, are read from memory. All other carries are
     registers."""
     at = maps.identity(space)
-    builder = ValueBuilder(
-        space,
-        lambda n: consts.get(n) or lowering.context.constant(n),
-        lowering.context.code,
-        lowering.context.ranges,
-        lowering.rules.point,
-    )
+    builder = lowering.new_builder(space, lambda n: consts.get(n) or lowering.context.constant(n))
     builder.stacked |= {bound: (x, time) for bound, x in zip(step.rows, xs, strict=True)}
     for i, (bound, carry) in enumerate(zip(step.carries, plan.carries, strict=True)):
         if carry.lag is None:
