@@ -137,10 +137,15 @@ def _as_wide(cell: Cell, x: Any, state: Any) -> Any:
     So they do if it has an int64 that the cell computes with; but if it looks up a row, this row counts."""
     given = flatten(x)
     if not all(leaf.type.kind.floating for leaf in given):
-        given = flatten(cell.step(transform(lambda rows: rows[0], x), state)[1])
+        given = flatten(cell.step(transform(_first, x), state)[1])
     wide = [leaf.dtype for leaf in given if leaf.type.kind.floating]
     cast = lambda leaf: sj.cast(leaf, np.result_type(leaf.dtype, *wide)) if leaf.type.kind.floating else leaf
     return transform(cast, state)
+
+
+def _first(rows: Any) -> Any:
+    """The first row of a sequence. Of no rows, a row of zeros."""
+    return sj.zeros(rows.shape[1:], rows.dtype) if rows.type.shape[0] == 0 else rows[0]
 
 
 class _Step:
@@ -165,7 +170,7 @@ class _Step:
         self.last_places: list[int | None] = [None] * count
         """The same for the output of the last step. It is in the state if there is no mask, too."""
         if self.masked:
-            leaves, states = self._step(transform(lambda rows: rows[0], self.x), state)
+            leaves, states = self._step(transform(_first, self.x), state)
             found = _places(leaves, states)
             held = [sj.zeros(leaf.shape, leaf.dtype) for leaf in leaves] if before is None else before
             if zero:  # the output of a step may be 0, so it is no part of the state; that of no steps is

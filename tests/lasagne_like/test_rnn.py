@@ -400,6 +400,17 @@ def test_no_steps_leave_the_initial_state(cell: Any, masked: str | None, backwar
     close(found[0], np.repeat(expected[-1], BATCH, axis=0))
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("dtype", ["int32", "float64"])
+def test_no_steps_that_are_known_before_the_call(dtype: str, masked: bool, run: Any) -> None:
+    x, mask = sj.tensor((0, "B", INPUTS), dtype), sj.tensor((0, "B"), "bool")
+    rows, state = cells.unfold(cells.GRU(4).build(INPUTS), x, mask=mask if masked else None)
+    given = {x: np.zeros((0, BATCH, INPUTS), dtype), **({mask: np.zeros((0, BATCH), bool)} if masked else {})}
+    found = run([rows, state], given)
+    assert found[0].shape == (0, BATCH, 4)
+    close(found[1], np.zeros((BATCH, 4)))
+
+
 @pytest.mark.quick(3)
 @pairwise(zero=[False, True], mode=["reference", "numba"], make=[LSTMLayer, GRULayer, RecurrentLayer])
 def test_a_call_without_steps_keeps_the_state(make: Any, mode: Any, zero: bool) -> None:
