@@ -361,7 +361,7 @@ def create_param(spec: Any, shape: Iterable[int | None], name: str | None = None
         except ValueError as error:
             raise ValueError(f"{prefix}the list{of} is no array: {error}") from None
         spec = values if isinstance(spec, np.generic) or values.dtype.kind not in "biuf" else floatX(values)
-    if isinstance(spec, np.ndarray) and spec.dtype.kind in "biufV":  # bfloat16 is of kind "V"
+    if isinstance(spec, np.ndarray) and (spec.dtype.kind in "biuf" or spec.dtype.name == "bfloat16"):
         if spec.shape != shape:
             hint = "; to fill it with a number, use init.Constant" if spec.shape == () else ""
             raise ValueError(f"{prefix}the array{of} has shape {spec.shape}, should be {shape}{hint}")

@@ -96,6 +96,8 @@ def test_kinds_of_specifications(monkeypatch: pytest.MonkeyPatch) -> None:
     assert create(np.zeros(2, "float32"), (2,)).dtype == np.float32
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     assert create(np.zeros(2, bfloat16), (2,)).dtype == bfloat16
+    with pytest.raises(TypeError, match="cannot initialize parameter bad: the value is a ndarray"):
+        create(np.zeros(2, [("a", "float32")]), (2,), "bad")
     with pytest.raises(ValueError, match=r"bad.*\(3, 0\)"):
         create(np.zeros((3, 0)), (3, 0), "bad")
     monkeypatch.setattr(sj.config, "floatX", "float32")
