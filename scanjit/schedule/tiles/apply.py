@@ -41,9 +41,18 @@ def in_variants(
 
 def with_tiles(program: Program) -> Program:
     """The program in which every nest has its tile. Nests that store nothing are left out."""
-    notes: list[str] = []
+    tiler = _Tiler(program.target)
+    return program.with_suite(tiler.suite(program.suite, True, never, ()), tiler.notes)
 
-    def tiled(suite: Sequence[Statement], once: bool, kept: Kept, changed: Collection[Buffer]) -> list[Statement]:
+
+class _Tiler:
+    """Gives the nests of a program for a target their tiles, and keeps notes of them."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.notes: list[str] = []
+
+    def suite(self, suite: Sequence[Statement], once: bool, kept: Kept, changed: Collection[Buffer]) -> list[Statement]:
         """These statements, with tiles: see `with_tile`."""
         result: list[Statement] = []
         for statement in suite:
@@ -51,15 +60,13 @@ def with_tiles(program: Program) -> Program:
                 inner = once and isinstance(statement, Blocks)
                 inside = _kept_in(statement) if isinstance(statement, TimeLoop) and not _is_brief(statement) else kept
                 single = _changed_in(statement) if isinstance(statement, TimeLoop) else changed
-                made = statement.with_suites(*(tiled(each, inner, inside, single) for each in statement.suites))
+                made = statement.with_suites(*(self.suite(each, inner, inside, single) for each in statement.suites))
                 result.append(with_guesses(made) if isinstance(made, TimeLoop) else made)
             elif statement.stores or statement.finals:
-                nest = with_tile(statement, program.target, once, kept, changed)
-                notes.append(f"nest {nest.label}: {_described(nest)}")
+                nest = with_tile(statement, self.target, once, kept, changed)
+                self.notes.append(f"nest {nest.label}: {_described(nest)}")
                 result.append(nest)
         return result
-
-    return program.with_suite(tiled(program.suite, True, never, ()), notes)
 
 
 def _is_brief(loop: TimeLoop) -> bool:
