@@ -13,6 +13,8 @@ raises the same exception. The step is a call of a function that the caller gave
 program is (see `steps`).
 """
 
+from __future__ import annotations
+
 import ctypes
 import hashlib
 import os

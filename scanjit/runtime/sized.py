@@ -1,5 +1,7 @@
 """A program with the sizes of a call: where everything lies, and what each thread does."""
 
+from __future__ import annotations
+
 import math
 from array import array
 from collections.abc import Callable, Sequence
