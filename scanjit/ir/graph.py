@@ -150,17 +150,18 @@ class Graph:
     Dimensions inside a graph may use named sizes, which mean the same everywhere, and values of nodes of this graph. So
     if the type of an input depends on the value of a node, that node is an input too."""
 
-    __slots__ = ("__weakref__", "_nodes", "inputs", "outputs")
+    __slots__ = ("__weakref__", "_nodes", "_sizes", "inputs", "outputs")
 
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
     _nodes: list[Node] | None
+    _sizes: list[Atom] | None
     _interned: ClassVar[Interned[tuple[object, ...], Graph]] = Interned()
 
     @classmethod
     def of(cls, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
         """The graph of `outputs` as a function of `inputs` (any distinct nodes). Other origins are an error."""
-        bound, dims = _renewed(inputs, lambda i, type_, name: BOUND(index=i, type=type_))
+        bound, dims = _renewed(inputs, _bound)
         moved = {old: new for old, new in zip(inputs, bound, strict=True) if new is not old}
         new = tuple(replace(outputs, moved, dims)) if moved else tuple(outputs)
         allowed = set(bound)
@@ -171,7 +172,7 @@ class Graph:
         found = cls._interned.get(key)
         if found is None:
             made = object.__new__(cls)
-            made.inputs, made.outputs, made._nodes = bound, new, None
+            made.inputs, made.outputs, made._nodes, made._sizes = bound, new, None, None
             found = cls._interned.known(key, made)
         return found
 
@@ -191,16 +192,19 @@ class Graph:
 
     def map_dims(self, change: Callable[[Dimension], Dimension]) -> Graph:
         """The graph with every dimension from outside changed. Dimensions that are values of nodes inside stay."""
-        found = {a for n in self.nodes() for a in atoms_of(n) if a.kind == "size"}
+        if self._sizes is None:
+            found = {atom for node in self.nodes() for atom in atoms_of(node) if atom.kind == "size"}
+            self._sizes = sorted(found, key=lambda atom: atom.serial)
         dims = {}
-        for atom in sorted(found, key=lambda atom: atom.serial):
+        for atom in self._sizes:
             before = types.dim_of(atom)
             after = change(before)
             if after != before:
                 dims[atom] = after
         if not dims:
             return self
-        return Graph.of(*self.opened(dims))
+        inputs, known = _renewed(self.inputs, _bound, dims)  # not `opened`: graphs inside are changed once, not twice
+        return Graph.of(inputs, replace(self.outputs, dict(zip(self.inputs, inputs, strict=True)), known))
 
     def nodes(self) -> list[Node]:
         """Every node, arguments first."""
@@ -210,6 +214,11 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
+
+
+def _bound(index: int, type_: Type, name: str | None) -> Node:
+    """The input of a graph at an index."""
+    return BOUND(index=index, type=type_)
 
 
 def _renewed(
