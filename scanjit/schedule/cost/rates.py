@@ -60,5 +60,6 @@ to compute."""
 FAR_BYTE = 1.25
 """A byte that is read from farther away."""
 FOREIGN_BYTE = 2.0
-"""A byte that is taken from the cache of another core, where threads have rows of their own. This is less than it
-takes: `MEETING` is also less than what such threads save in a step, in which they take no byte of the states."""
+"""A byte that a thread with rows of its own takes from the cache of another core. Really, such a byte takes some 17
+operations. But a thread without rows of its own also takes bytes of the states from other cores, in every step, and
+`MEETING` does not count these. With this rate, both ways are equal for about as many steps as measured."""

@@ -40,12 +40,13 @@ class Work:
 
     def times(self, rows: OwnRows | None, threads: int) -> tuple[float, float]:
         """How long the loop with these rows takes in two ways. In the first, threads share each nest and meet after it.
-        In the second, each thread computes its own rows through all steps. Each reads all that belongs to no row, such
-        as the weights. What the call itself has written of that, such as panels of weights, comes from the caches of
-        other cores.
+        In the second, each thread computes its own rows through all steps. Each thread then reads everything that
+        belongs to no row, such as the weights. Panels of weights that the call itself has packed come from the caches
+        of other cores.
 
-        There is no second way, so that it takes forever, for statements outside of such loops (`rows` is None). Nor is
-        there one if a nest reads so much that belongs to no row that little of it would stay in the cache of a core.
+        The second way takes forever where threads cannot or should not use it. They cannot outside of such loops
+        (`rows` is None). They should not if a nest reads weights of more than twice the cache of a core: each step
+        would fetch most of them from farther away.
         """
         found = [cost for cost in self.costs if cost.rows == rows]
         meeting = rates.MEETING if threads > 1 else 0.0
