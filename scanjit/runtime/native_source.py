@@ -190,6 +190,7 @@ def has_workers(team, wanted):
 def run_together(line, program, threads):
     team = line.team
     team.stop = 0
+    make_way(team)
     line.state = PyEval_SaveThread()
     for k in range(PLACES):
         memset(team.place + k*PLACE_BYTES, 0, 64*threads + 256)

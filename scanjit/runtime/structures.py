@@ -18,24 +18,25 @@ MOST_BLOCKS = 16
 class SlotFields(ctypes.Structure):
     """A *slot* is a worker: its line, the lock `wake` that it waits for, the lock `done` that it opens when it has run
     a program, and what to run. `given` is 1 if there is something to run, 2 while it runs, 3 while it looks for
-    something to run, 0 while it sleeps."""
+    something to run, 0 while it sleeps. `thread` is the system's name of it."""
 
-    _fields_ = [("line", LineFields), *words("wake done program table number threads given empty")]
+    _fields_ = [("line", LineFields), *words("wake done program table number threads given thread")]
 
 
 class TeamFields(ctypes.Structure):
     """A *team* is what the threads of a process share: the clock (its `ticks`, how many calls are `running`, whether it
     is `asleep` and was `started`, the lock `alarm` that wakes it and the lock `nap` that it waits for between ticks),
-    and the workers (whether a call uses them, whether they are to `stop`, how many there are, and the `place` in memory
-    where they and the calling thread share work). What several threads write has cache lines of its own."""
+    and the workers (whether a call uses them, whether they are to `stop`, how many there are, the `place` in memory
+    where they and the calling thread share work, and the `core` that is left to the calling thread). What several
+    threads write has cache lines of its own."""
 
     _fields_ = [
         *words("ticks"),
         ("behind_ticks", ctypes.c_int64 * 7),
         *words("running asleep started alarm nap"),
         ("behind_clock", ctypes.c_int64 * 3),
-        *words("busy stop workers place"),
-        ("behind_workers", ctypes.c_int64 * 4),
+        *words("busy stop workers place core"),
+        ("behind_workers", ctypes.c_int64 * 3),
         ("slots", SlotFields * MOST_THREADS),
     ]
 

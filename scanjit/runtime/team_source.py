@@ -3,6 +3,7 @@ end. `native` says what it is for."""
 
 import ctypes
 import os
+import sys
 
 from scanjit.runtime.sharing_source import PATIENCE
 from scanjit.runtime.structures import SlotFields, TeamFields
@@ -19,9 +20,33 @@ TEAM_NUMBERS = {
     "SLOT_BYTES": ctypes.sizeof(SlotFields),
     "NO_THREAD": 0xFFFFFFFF,
     "PATIENCE": PATIENCE,
+    "CORES_BYTES": 128,
+    "NO_CORE": -1,
     "PROCESSORS": os.cpu_count() or 1,
 }
-TEAM_SOURCE = """
+_CAN_MOVE = sys.platform == "linux" and all(
+    hasattr(ctypes.pythonapi, name) for name in ("sched_getcpu", "sched_getaffinity", "pthread_setaffinity_np")
+)
+_MOVE = """
+
+def make_way(team):
+    core = sched_getcpu() & 0xFFFFFFFF
+    if core != team.core and core < 8*CORES_BYTES:
+        team.core = core
+        cores = stack(CORES_BYTES)
+        if (sched_getaffinity(0, CORES_BYTES, cores) & 0xFFFFFFFF) == 0:
+            bits = cores + 8*(core >> 6)
+            bits[0] = bits[0] & ~(1 << (core & 63))
+            for i in range(team.workers):
+                slot = team.slots + i*SLOT_BYTES
+                pthread_setaffinity_np(slot.thread, CORES_BYTES, cores)
+"""
+_STAY = """
+
+def make_way(team):
+    pass
+"""
+_SOURCE = """
 # ---- for Python: a new team (of a new process)
 
 
@@ -151,8 +176,13 @@ def hire(team, wanted):
         slot.wake = closed_lock()
         slot.done = closed_lock()
         slot.number = team.workers + 1
-        if (PyThread_start_new_thread(working, slot) & NO_THREAD) == NO_THREAD:
+        slot.thread = PyThread_start_new_thread(working, slot)
+        if (slot.thread & NO_THREAD) == NO_THREAD:
             break
         team.workers = slot.number
+        team.core = NO_CORE
     return team.workers
 """
+TEAM_SOURCE = _SOURCE + (_MOVE if _CAN_MOVE else _STAY)
+"""Linux may wake a worker on the core of the thread that makes the call, and leave both there while other cores are
+idle. So a call lets workers run on all of its cores but the one where it begins itself."""

@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 
 import numpy as np
@@ -410,3 +411,51 @@ def test_without_new_threads_the_caller_does_all_of_it():
         "assert workers.count() < 59 and not workers.busy() and (one == two).all(); print('ok')"
     )
     assert python(code) == "ok\n"
+
+
+PLACES = """
+import ctypes, os
+import numpy as np
+import scanjit as sj
+from scanjit.schedule.cost import rates
+
+rates.WAKING = rates.LEAST_GAIN = 0.0
+allowed = os.sched_getaffinity(0)
+here = ctypes.CDLL(None).sched_getcpu
+own = lambda: set(os.listdir("/proc/self/task"))
+x = np.ones((20, 8, 64), "float32")
+f = sj.jit(lambda x: sj.scan(lambda x, h: np.tanh(x + h @ sj.ones((64, 64), "float32")), x, x[0]))
+sj.config.threads = 1
+f(x)
+before = own()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or (os.cpu_count() or 1) < 2, reason="there is nowhere else to be")
+def test_workers_leave_its_core_to_the_thread_that_calls():
+    code = """
+    sj.config.threads = 2
+    f(x)
+    helping = own() - before
+    for core in sorted(allowed)[:2] * 2:
+        os.sched_setaffinity(0, {core})  # moves this thread, which may then run everywhere again
+        os.sched_setaffinity(0, allowed)
+        first = here()
+        f(x)
+        if here() == first:
+            assert allowed - {first} in [os.sched_getaffinity(int(each)) for each in helping]
+    assert os.sched_getaffinity(0) == allowed
+    """
+    python(PLACES + textwrap.dedent(code))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="there is no affinity")
+def test_workers_stay_where_the_process_may_run():
+    code = """
+    core = {min(allowed)}
+    os.sched_setaffinity(0, core)
+    sj.config.threads = 3
+    f(x)
+    assert len(own() - before) >= 2 and all(os.sched_getaffinity(int(each)) == core for each in own() - before)
+    """
+    python(PLACES + textwrap.dedent(code))
