@@ -16,7 +16,9 @@ from scanjit.codegen.generate import generate
 from scanjit.config import config
 from scanjit.rewrite import run as rewrite
 from scanjit.schedule.cost import rates
-from scanjit.schedule.nests import RowsApart
+from scanjit.schedule.cost.statements import costs, prices
+from scanjit.schedule.nests import Blocks, RowsApart
+from scanjit.schedule.nests.nest import nests_of
 from scanjit.schedule.pipeline import schedule
 from scanjit.schedule.threads.rows import with_rows
 from scanjit.schedule.threads.sharing import sharing
@@ -331,6 +333,48 @@ def test_a_matrix_that_fits_no_cache_is_read_seldom(rows: int, size: int, steps:
     program = schedule([x, w, u], rewrite([ys]).outputs, target_for("x86_64-linux-gnu", features="+avx2"))
     text = "".join(function.text for function in generate(program, "f").functions)
     assert re.findall(r"rows0 = min\((\d+)", text) == [str(steps)]
+
+
+def test_blocks_cost_what_their_steps_do() -> None:
+    """However many steps the last block has."""
+    x, w = sj.tensor(("T", 32, 64), "float32", "x"), sj.tensor((64, 64), "float32", "w")
+    ys = sj.scan(lambda row, h: np.tanh(row @ w + h), x, sj.zeros((32, 64), "float32"))
+    program = schedule([x, w], rewrite([ys]).outputs, target_for("x86_64-linux-gnu", features="+avx2"))
+    priced = prices(program.suite)
+
+    def operations(steps: int) -> float:
+        number = types.Numbers(dict.fromkeys(types.atoms(x.type.shape[0]), steps))
+        return sum(cost.operations * cost.runs for cost in costs(priced, number))
+
+    assert any(isinstance(statement, Blocks) for statement in program.suite)
+    for steps in range(32, 130):
+        assert operations(steps) == pytest.approx(steps / 32 * operations(32), rel=0.06)
+
+
+@pytest.mark.parametrize(("columns", "dtype"), [(512, "float32"), (2048, "float32"), (1024, "float64")])
+def test_pieces_of_short_rows_have_few_tiles(columns: int, dtype: str) -> None:
+    """Else the next thread's piece is fetched with them. Long rows are computed in pieces that fill the cache."""
+    target = target_for("x86_64-linux-gnu", features="+avx2")
+
+    def most(columns: int) -> int:
+        x, y = sj.tensor((64, "B"), dtype, "x"), sj.tensor((64, columns), dtype, "y")
+        program = schedule([x, y], rewrite([x.T @ y]).outputs, target)
+        return max(nest.tile.group for nest in nests_of(program.suite))
+
+    assert most(columns) == 4 < most(16 * columns)
+
+
+def test_numbers_with_more_are_those_of_all_sizes() -> None:
+    B, T = types.size("B"), types.size("T")
+    (b,), (t,) = types.atoms(B), types.atoms(T)
+    fewer = types.Numbers({b: 7})
+    dims = [2 * B + 1, B // 2, types.maximum(B, 9), types.minimum(B // 2, T) * T, (B + T) // types.maximum(T, 2)]
+    assert [fewer(dim) for dim in dims[:3]] == [15, 3, 9]
+    for steps in (1, 5):
+        more = fewer.with_more({t: steps})
+        assert [more(dim) for dim in dims] == [types.Numbers({b: 7, t: steps})(dim) for dim in dims]
+    with pytest.raises(KeyError):
+        fewer(T)
 
 
 def test_remainder() -> None:
