@@ -103,6 +103,9 @@ LOOPS: tuple[tuple[str, Pass], ...] = (
     ("by_entries", by_entries),  # last: all others treat a vector as one value
     ("simplify", simplify),
     ("prune", prune),
+    ("filters_in_lanes", filters_in_lanes),  # after all passes that move or join products
+    ("in_packs", in_packs),  # after all passes that know products, but guards: packs save more
+    ("guards", guards),  # products that masks make needless
 )
 """The names and the passes of `loops`."""
 
@@ -121,9 +124,6 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("own_lengths", own_lengths),  # before `sizes_outside`: a loop in a branch may compute its sizes
     ("sizes_outside", sizes_outside),
     ("loops", loops),
-    ("filters_in_lanes", filters_in_lanes),  # after all passes that move or join products
-    ("in_packs", in_packs),  # after all passes that know products, but guards: packs save more
-    ("guards", guards),  # products that masks make needless
 )
 """The names and the passes `(outputs, notes) -> outputs`."""
 

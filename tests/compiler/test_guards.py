@@ -88,8 +88,8 @@ def test_compiled(layers: Callable[..., Any]) -> None:
 def test_the_same_bits_as_without_guards(layers: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left out would have added zeros."""
     guarded = layers("float32", "emulate")
-    passes = tuple(entry for entry in pipeline.PIPELINE if entry[0] != "guards")
-    monkeypatch.setattr(pipeline, "PIPELINE", passes)
+    passes = tuple(entry for entry in pipeline.LOOPS if entry[0] != "guards")
+    monkeypatch.setattr(pipeline, "LOOPS", passes)
     plain = layer("float32", "emulate")
     for mask in MASKS:
         given = arguments("float32", 7, mask)
