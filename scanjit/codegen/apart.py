@@ -6,10 +6,10 @@ called for each part.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from scanjit.codegen.neighbours import in_pairs, loaded_in_pairs
 from scanjit.ops.elementwise import ADD, MUL, SUB
+from scanjit.records import replace
 from scanjit.schedule.nests import (
     Access,
     Apply,

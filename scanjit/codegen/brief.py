@@ -10,11 +10,10 @@ few rows takes longer than to compute them.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from scanjit import types
 from scanjit.kinds import kind_of
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.schedule.nests import (
     LINE,
     Access,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import NamedTuple
 
 from scanjit import types
@@ -13,7 +13,7 @@ from scanjit.codegen.names import FreshNames
 from scanjit.codegen.nest import NestSources
 from scanjit.codegen.places import SCRATCH
 from scanjit.codegen.source import Source
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.schedule.nests import SCRATCH_BYTES, Buffer, Job, Likeness, OwnRows, Program, Statement
 from scanjit.schedule.threads.split import Piece
 from scanjit.types import Atom, Dimension

@@ -6,7 +6,6 @@ loaded in a loop that it does not depend on.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from scanjit.codegen.names import FreshNames, suffix
 from scanjit.codegen.neighbours import Part, in_pairs, loaded_in_pairs
 from scanjit.codegen.scope import Scope
 from scanjit.codegen.source import Parameters
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.schedule.nests import (
     LINE,
     Access,

@@ -6,13 +6,13 @@ So their function takes these as arguments, and is written and compiled once. It
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
 from scanjit import types
 from scanjit.codegen.source import RowRange, Source
 from scanjit.codegen.transposed import crossed
+from scanjit.records import replace
 from scanjit.schedule.nests import Access, Apply, Buffer, Correspondence, Literal, Load, Nest, NestLoop, Tile
 from scanjit.types import Atom, Dimension
 

@@ -1,13 +1,13 @@
 """Loads and stores of a nest as source, at positions that follow from the counters of loops."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from scanjit import types
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.lines import loaded, stored
 from scanjit.codegen.names import number, suffix
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, WHERE
+from scanjit.records import replace
 from scanjit.schedule.nests import LINE, Access, Apply, Load, Store
 from scanjit.signatures import DType
 

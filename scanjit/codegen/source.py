@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from types import MappingProxyType
 from typing import NamedTuple
 
 from scanjit.codegen.names import imports
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.schedule.nests import Buffer, Correspondence, Tile
 from scanjit.show.identifiers import identifier
 from scanjit.types import Dimension

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from scanjit import types
 from scanjit.codegen.beside import BesideWriter, BranchCall
@@ -23,6 +22,7 @@ from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.whole import is_alone, is_short, locals_of, row_on_stack, steps_between_looks
 from scanjit.codegen.written import likeness_of
 from scanjit.ops.scan import MOST_UNROLLED
+from scanjit.records import replace
 from scanjit.schedule.nests import (
     Beside,
     Blocks,

@@ -2,7 +2,6 @@
 carries are in memory."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.memory import write
@@ -10,6 +9,7 @@ from scanjit.codegen.neighbours import in_pairs
 from scanjit.codegen.space import Space, around, group
 from scanjit.codegen.time import TimeInside, count
 from scanjit.codegen.values import Values
+from scanjit.records import replace
 from scanjit.schedule.nests import Load, NestLoop, Register, Store
 
 Ranges = Mapping[NestLoop, tuple[str, str]]

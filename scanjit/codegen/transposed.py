@@ -4,12 +4,11 @@ one. Square blocks are loaded by rows and stored by columns.
 If the nest computes more, as `x + y.T` does, a block of `y` is transposed on the stack.
 """
 
-from dataclasses import replace as changed
-
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.memory import write
 from scanjit.codegen.names import suffix
 from scanjit.codegen.values import Values
+from scanjit.records import replace as changed
 from scanjit.schedule.nests import Apply, Fetch, Load, Nest, NestLoop, Reduce, Register, Search
 
 LEAST_BYTES = 4

@@ -2,10 +2,10 @@
 a stack, of the members of an ensemble. Their function is written once, and each calls it with a table of its own."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from scanjit import types
 from scanjit.codegen.common import Common, StatementPlace
+from scanjit.records import replace
 from scanjit.schedule.nests import Lifetime, Likeness, Nest, Statement, every_in
 from scanjit.types import Atom
 

@@ -161,7 +161,8 @@ class Graph:
     @classmethod
     def of(cls, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
         """The graph of `outputs` as a function of `inputs` (any distinct nodes). Other origins are an error."""
-        bound, dims = _renewed(inputs, _bound)
+        is_bound = all(node.op is BOUND and node.params["index"] == i for i, node in enumerate(inputs))
+        bound, dims = (tuple(inputs), {}) if is_bound else _renewed(inputs, _bound)
         moved = {old: new for old, new in zip(inputs, bound, strict=True) if new is not old}
         new = tuple(replace(outputs, moved, dims)) if moved else tuple(outputs)
         allowed = set(bound)
@@ -237,7 +238,8 @@ def _renewed(
             known[node.dim_atom] = as_dim(new[i])
     for i, node in enumerate(inputs):
         if i not in new:
-            new[i] = make(i, map_dims(node.type, lambda d: types.substitute(d, known)), node.name)
+            type_ = map_dims(node.type, lambda d: types.substitute(d, known)) if known else node.type
+            new[i] = make(i, type_, node.name)
     return tuple(new[i] for i in range(len(inputs))), known
 
 

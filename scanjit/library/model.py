@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from scanjit.ir import SHARED, Node
 from scanjit.library.names import distinct
 from scanjit.library.prepared import prepared
 from scanjit.library.refusals import bounded, check_front, check_graph
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.runtime import host, kernels, sizes as runtime_sizes
 from scanjit.runtime.front import front
 from scanjit.runtime.function_graph import FunctionGraph

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from scanjit.codegen.generate import generate
+from scanjit.records import replace
 from scanjit.runtime.emulation import emulate
 from scanjit.runtime.front import MadeStage
 from scanjit.runtime.layout import Layout

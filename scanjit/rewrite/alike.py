@@ -6,11 +6,11 @@ Two loops are alike if they differ only in their operands, in their names, and i
 
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Concatenate, Generic, ParamSpec
 
 from scanjit.ir import Node, new_input, rebuild, transferred, walk
 from scanjit.ops.scan import SCAN
+from scanjit.records import replace
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.types import Type
 from scanjit.walks import bottom_up

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from scanjit import errors
@@ -191,9 +192,9 @@ class Rewriter:
 
     def _step(self, node: Node) -> Node:
         """The node after one step: final arguments, then a final body, then one rule."""
-        new = rebuild(node, tuple(map(self._final.__getitem__, node.args)))
-        if new is not node:
-            return new
+        args = tuple(map(self._final.__getitem__, node.args))
+        if not all(map(operator.is_, node.args, args)):
+            return rebuild(node, args)
         if "body" in node.params:
             body = self._body(node.params["body"], node.op.is_branch)
             if body is not node.params["body"]:
@@ -258,14 +259,11 @@ def map_scans(outputs: Sequence[Node], change: Callable[[Node, Node], Mapping[in
 def in_bodies(outputs: Sequence[Node], change: Callable[[list[Node]], list[Node]]) -> list[Node]:
     """Apply a pass to the body of every scan and ifelse, once for equal bodies. `change` must enter the bodies inside
     of these itself."""
-    known: dict[Graph, Graph] = {}
+    bodies = dict.fromkeys(node.params["body"] for node in walk(outputs) if "body" in node.params)
+    changed = {body: new for body in bodies if (new := body.with_outputs(change(list(body.outputs)))) is not body}
 
     def replaced(old: Node, new: Node) -> Node | None:
-        body = new.params.get("body")
-        if body is None:
-            return None
-        if body not in known:
-            known[body] = body.with_outputs(change(list(body.outputs)))
-        return None if known[body] is body else with_params(new, body=known[body])
+        body = changed.get(new.params.get("body"))
+        return None if body is None else with_params(new, body=body)
 
-    return rebuilt(outputs, replaced)
+    return rebuilt(outputs, replaced) if changed else list(outputs)

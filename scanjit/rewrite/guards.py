@@ -15,7 +15,6 @@ step reads a row of a mask, that row is a mask in the step.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace as changed
 
 from scanjit import errors, ir, types
 from scanjit.ir import PART, Node, apply, rebuild, walk
@@ -23,6 +22,7 @@ from scanjit.ops.elementwise import INVERT, WHERE
 from scanjit.ops.linalg import CONTRACT, CONTRACT_WHERE
 from scanjit.ops.promotion import CAST
 from scanjit.ops.scan import SCAN
+from scanjit.records import replace as changed
 from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.masks import NOWHERE, Facts, Mask, either, mask_of, unwanted, zeros

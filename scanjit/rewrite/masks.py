@@ -7,7 +7,6 @@ to operands.
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.prod import PROD
 from scanjit.ops.shape import SLICE
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.rewrite.algebra_shape import slice_of_slice
 from scanjit.rewrite.match import cut, is_zero, scalar, shows_all, window_of
 

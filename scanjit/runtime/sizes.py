@@ -2,7 +2,6 @@
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -10,7 +9,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import Graph, Node
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.shape import IOTA
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.types import Atom, Dimension
 
 # ---- from shapes to symbols ------------------------------------------------------------------------------------------

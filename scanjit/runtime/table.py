@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from scanjit import types
 from scanjit.codegen.places import PREPARED, SCRATCH, STATUS, SYNC
 from scanjit.config import MOST_THREADS
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.schedule.nests import Buffer, Lifetime, Program
 from scanjit.schedule.threads.sharing import StatementCosts, decided
 from scanjit.types import Atom, Dim, Dimension

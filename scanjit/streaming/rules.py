@@ -4,7 +4,6 @@ result are aligned (`Op.aligned`): then it does the same in a block of steps as 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
@@ -24,6 +23,7 @@ from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE, wind
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, expand, zeros_like
 from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.ops.windows import WINDOWS, extent
+from scanjit.records import replace
 from scanjit.streaming.values import Begun, Cut, Fixed, Last, StatePart, TimeRows, Value, latest
 
 Operands = Sequence[Value]

@@ -7,7 +7,7 @@ last value of a carry), `Begun` (it depends on the first steps alone), or `Fixed
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from scanjit import errors, ir, types
 from scanjit.ir import Node
@@ -15,7 +15,7 @@ from scanjit.ops.elementwise import where
 from scanjit.ops.index import GATHER
 from scanjit.ops.shape import CONCATENATE, IOTA, window
 from scanjit.ops.stretch import full
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.show.identifiers import free_name
 from scanjit.types import Atom, Dimension
 

@@ -4,7 +4,6 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from scanjit import errors, ir, types
@@ -13,6 +12,7 @@ from scanjit.onnx.exporting.table import TABLE
 from scanjit.onnx.exporting.weights import Weight, add, encoded, nbytes, pieces
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.onnx.extra import package
+from scanjit.records import replace
 from scanjit.runtime.files import replace_file
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.function_graph import check_complete

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from scanjit import errors, ir, types
@@ -15,6 +14,7 @@ from scanjit.onnx import tensors
 from scanjit.onnx.extra import package
 from scanjit.onnx.importing.graph import GraphScope, Reader
 from scanjit.onnx.importing.inputs import Inputs, fitted
+from scanjit.records import replace
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.function_graph import Mode
 from scanjit.runtime.shared import SharedVariable

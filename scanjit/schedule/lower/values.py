@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
-from dataclasses import replace
 
 from scanjit.ir import Node, Op
+from scanjit.records import replace
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.maps import IndexMap
 from scanjit.schedule.lower.ranges import Ranges

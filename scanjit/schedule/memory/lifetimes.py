@@ -3,8 +3,8 @@ memory."""
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
+from scanjit.records import replace
 from scanjit.schedule.nests import Beside, Blocks, Buffer, Job, Lifetime, Program, RowsApart, Statement
 from scanjit.types import Dimension
 

@@ -9,9 +9,9 @@ than the one before.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from scanjit import types
+from scanjit.records import replace
 from scanjit.schedule.nests import Buffer, Job, Program, RootsOfUnity, Statement
 
 Uses = Mapping[Buffer, Sequence[tuple[Statement, bool]]]

@@ -1,10 +1,10 @@
 """Statements that run some of their suites (`If`), or several at the same time (`Beside`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import ClassVar, Self
 
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.statement import Reference, Statement
 from scanjit.types import Dimension

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
 
 from scanjit import types
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.signatures import Array, DType
 from scanjit.types import Dimension
 

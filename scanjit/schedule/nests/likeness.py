@@ -7,7 +7,7 @@ What is written for one statement serves another one that is alike, under other 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import singledispatch
 from operator import attrgetter
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from types import MappingProxyType
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.nest import nests_of

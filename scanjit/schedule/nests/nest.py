@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Literal, Self, TypeGuard
 
 from scanjit import types
 from scanjit.kinds import kind_of
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.schedule.nests.buffers import Buffer, Rebase
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.plan import Plan

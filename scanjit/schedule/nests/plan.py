@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from scanjit.ir import Node
 from scanjit.ops.roles import Roles
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
 from scanjit.types import Dimension
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cached_property
 
 from scanjit.ir import Node
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.nest import Nest

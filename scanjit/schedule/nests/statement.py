@@ -45,7 +45,7 @@ class Statement(ABC, metaclass=records.Quick):
     @property
     def suites(self) -> tuple[Sequence[Statement], ...]:
         """Its sequences of statements: one for a loop, two for an `If`, none for a job."""
-        return tuple(getattr(self, name) for name in self.suite_names)
+        return tuple([getattr(self, name) for name in self.suite_names])
 
     @property
     def inner(self) -> list[Statement]:

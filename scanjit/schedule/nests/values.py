@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
@@ -17,7 +16,7 @@ from scanjit.ir import Op
 from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.elementwise import ADD, WHERE
 from scanjit.ops.reduce import MIN
-from scanjit.records import Quick, record
+from scanjit.records import Quick, record, replace
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.signatures import DType
@@ -397,10 +396,10 @@ def finds_first(value: Reduce) -> bool:
     return counts and size == loop.size and not loops_of(nowhere)
 
 
-def loops_of(value: Value) -> set[NestLoop]:
+def loops_of(value: Value, known: dict[Value, set[NestLoop]] | None = None) -> set[NestLoop]:
     """The loops that a value depends on. A reduction does not depend on its own loops; what stands beside it may, as
-    the first `x[k]` in `x[k] == max[k](x[k])`."""
-    return fold(value, attrgetter("operands"), _dependence, {})
+    the first `x[k]` in `x[k] == max[k](x[k])`. Those of the values in it are added to `known`."""
+    return fold(value, attrgetter("operands"), _dependence, {} if known is None else known)
 
 
 def _dependence(value: Value, parts: list[set[NestLoop]]) -> set[NestLoop]:

@@ -13,10 +13,10 @@ long the blocks are.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
 from scanjit import types
-from scanjit.records import record
+from scanjit.records import record, replace
 from scanjit.schedule.nests import Beside, Blocks, Buffer, Nest, Program, Statement, TimeLoop, Turn, Wave
 from scanjit.schedule.nests.follows import follows
 from scanjit.types import Dimension

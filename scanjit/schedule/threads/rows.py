@@ -15,9 +15,9 @@ that holds one band: the states of the band, for example.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from scanjit import types
+from scanjit.records import replace
 from scanjit.schedule.nests import (
     Access,
     Blocks,

@@ -3,9 +3,9 @@ a time, and which get a second variant for calls with one row."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
+from scanjit.records import replace
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import Nest, NestLoop, Program, Tile, TimeLoop, every_in, nests_of
 from scanjit.schedule.tiles import shapes

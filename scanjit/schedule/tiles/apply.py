@@ -1,9 +1,9 @@
 """A nest made ready for code: loops merged, lanes and register tile chosen."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from scanjit import types
+from scanjit.records import replace
 from scanjit.schedule.nests import Access, Apply, Blocks, Buffer, Nest, Pack, Program, Statement, Tile, TimeLoop
 from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles import few, lanes, strips

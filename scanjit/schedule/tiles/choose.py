@@ -14,6 +14,7 @@ from scanjit.schedule.nests import (
     NestLoop,
     Reduce,
     Tile,
+    Value,
     finds_first,
     joined,
     loops_of,
@@ -170,7 +171,8 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int,
     that soon belongs to another thread: then both cores want the same lines of the cache.
     """
     lane, over = nest.space[-1], set(rows.parts or (rows,))
-    again = any(isinstance(v, Apply) and lane in (found := loops_of(v)) and not over & found for v in nest.values)
+    loops: dict[Value, set[NestLoop]] = {}
+    again = any(isinstance(v, Apply) and lane in loops_of(v, loops) and not over & loops[v] for v in nest.values)
     if again or (isinstance(lane.size, int) and lane.size <= width):
         return 1  # values that depend on the column alone are then computed once for all rows
     rights = {load for r in reductions for load in factors(r) or () if lane in load.access.strides}

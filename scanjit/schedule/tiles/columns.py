@@ -11,12 +11,12 @@ the rows of a strip are read once for each such turn.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from scanjit import types
 from scanjit.kinds import kind_of
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.stretch import SUM
+from scanjit.records import replace
 from scanjit.schedule.nests import SCRATCH_BYTES, Load, Nest, Reduce, Tile, reductions_in, walk_values
 from scanjit.schedule.tiles.products import factors
 from scanjit.signatures import DType

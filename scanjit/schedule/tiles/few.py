@@ -15,10 +15,9 @@ batch. There are up to four variants: more would be faster for some sizes, and e
 add the terms of a sum in the same order.
 """
 
-from dataclasses import replace as changed
-
 from scanjit import types
 from scanjit.ops.elementwise import MUL
+from scanjit.records import replace as changed
 from scanjit.schedule.nests import Access, Apply, Few, Load, Nest, NestLoop
 from scanjit.schedule.tiles import shapes
 from scanjit.schedule.tiles.estimates import lanes_of

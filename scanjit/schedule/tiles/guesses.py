@@ -14,13 +14,13 @@ wrong in most steps.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import GREATER, LESS, MAXIMUM, MINIMUM, WHERE
 from scanjit.ops.promotion import CAST
+from scanjit.records import replace
 from scanjit.schedule.nests import (
     Apply,
     Buffer,

@@ -7,10 +7,10 @@ vector; but results are then stored one number at a time.
 """
 
 import math
-from dataclasses import replace as changed
 from typing import NamedTuple
 
 from scanjit import types
+from scanjit.records import replace as changed
 from scanjit.schedule.nests import Nest, NestLoop, Reduce
 from scanjit.schedule.tiles.estimates import lane_cost, lanes_of, vectors_of
 from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of

@@ -2,8 +2,8 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace as changed
 
+from scanjit.records import replace as changed
 from scanjit.schedule.nests import Access, Nest, NestLoop, Position, reductions_in
 from scanjit.types import Dimension
 

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace as changed
+from dataclasses import field
 from functools import partial
 
 from scanjit import types
-from scanjit.records import record
+from scanjit.records import record, replace as changed
 from scanjit.schedule.nests import Access, Blocks, Buffer, Nest, Pack, Program, Ref, Statement, Tile
 from scanjit.schedule.tiles.products import Product, packable, reductions_of
 from scanjit.target import Target

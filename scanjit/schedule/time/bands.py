@@ -26,12 +26,11 @@ with long rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
-from dataclasses import replace as changed
 from functools import reduce
 
 from scanjit import types
 from scanjit.ops import Reduction
-from scanjit.records import record
+from scanjit.records import record, replace as changed
 from scanjit.schedule.lower import maps
 from scanjit.schedule.nests import (
     Access,

@@ -1,9 +1,9 @@
 """How long the stretches of a chain are, and the statements that run them."""
 
 from collections.abc import Mapping
-from dataclasses import replace as changed
 
 from scanjit import types
+from scanjit.records import replace as changed
 from scanjit.schedule.lower.region import name_of
 from scanjit.schedule.nests import Buffer, Nest, Ref, Statement
 from scanjit.schedule.time.chains import Chain

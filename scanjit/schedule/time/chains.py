@@ -1,11 +1,11 @@
 """Chains: a scan with the statements that go along with it, stretch by stretch."""
 
 from collections.abc import Mapping, Set as AbstractSet
-from dataclasses import field, replace as changed
+from dataclasses import field
 from functools import cached_property
 
 from scanjit.ops.scan import checkpoints
-from scanjit.records import record
+from scanjit.records import record, replace as changed
 from scanjit.schedule.nests import Access, Buffer, Nest, Statement
 from scanjit.schedule.nests.plan import CarryMemory, Plan
 from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of

@@ -2,10 +2,10 @@
 terms at a time, so that what a stretch reads of both operands stays in the cache. The order of the terms is the
 same."""
 
-from dataclasses import replace as changed
 from functools import partial
 
 from scanjit import types
+from scanjit.records import replace as changed
 from scanjit.schedule.nests import Nest, Pack, Program, Reduce, Statement
 from scanjit.schedule.tiles.apply import in_variants
 from scanjit.schedule.tiles.choose import choose_tile

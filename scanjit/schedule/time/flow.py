@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
-from dataclasses import field, replace as changed
+from dataclasses import field
 from functools import cached_property
 
 from scanjit.ops.scan import checkpoints
-from scanjit.records import record
+from scanjit.records import record, replace as changed
 from scanjit.schedule.fuse.order import LoopOrder
 from scanjit.schedule.nests import Buffer, Nest, Statement, TimeLoop
 from scanjit.schedule.nests.plan import Plan

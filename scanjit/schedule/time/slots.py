@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.records import record
+from scanjit.records import record, replace as changed
 from scanjit.schedule.nests import Beside, Blocks, Buffer, Nest, Program, Ref, Statement, Wave, row_major
 from scanjit.schedule.nests.buffers import Rebase
 from scanjit.schedule.nests.extents import extents

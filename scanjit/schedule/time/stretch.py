@@ -6,10 +6,9 @@ short buffer that holds this stretch, row 2 of all rows is row 0.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace as changed
 from typing import NamedTuple
 
-from scanjit.records import record
+from scanjit.records import record, replace as changed
 from scanjit.schedule.nests import Access, Buffer, Nest, NestLoop, Ref, Statement, TimeLoop, row_major
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.time.flow import plan_of

@@ -6,13 +6,12 @@ while the rows of `x` and `y` that it needs are in memory.
 """
 
 from collections.abc import Collection, Iterator, Set as AbstractSet
-from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import ADD
 from scanjit.ops.stretch import SUM
-from scanjit.records import record
+from scanjit.records import record, replace as changed
 from scanjit.schedule.lower import maps
 from scanjit.schedule.nests import (
     Access,

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from scanjit import ir, types
 from scanjit.ir import Node
@@ -10,6 +9,7 @@ from scanjit.ops import Elementwise, View
 from scanjit.ops.index import GATHER
 from scanjit.ops.order import SEARCHED
 from scanjit.ops.shape import IOTA
+from scanjit.records import replace
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.ops.late import late_last

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from scanjit import ir, types
 from scanjit.ir import Node
@@ -11,6 +10,7 @@ from scanjit.ops.scan import checkpoints
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import BROADCAST_TO
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.records import replace
 from scanjit.schedule.lower.lowering import Lowering, is_small
 from scanjit.schedule.lower.ops.overwrite import overwritten
 from scanjit.schedule.lower.ops.step import LoweredStep

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from scanjit import ir, types
 from scanjit.errors import NotSupportedError
 from scanjit.ir import Node
 from scanjit.ops.promotion import cast
 from scanjit.ops.roles import Roles
-from scanjit.records import record
+from scanjit.records import record, replace
 
 
 @record

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set as AbstractSet
-from dataclasses import field, replace as changed
+from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
 from scanjit import types
-from scanjit.records import record
+from scanjit.records import record, replace as changed
 from scanjit.schedule.nests import Buffer, Nest, Statement
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.time.chains import Chain

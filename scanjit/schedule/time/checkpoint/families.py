@@ -1,12 +1,11 @@
 """The families of a suite: which loops share their stretches, and which carries are saved."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace as changed
 
 from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.scan import SCAN, checkpoints, steps_between
-from scanjit.records import record
+from scanjit.records import record, replace as changed
 from scanjit.schedule.lower.region import name_of
 from scanjit.schedule.nests import Buffer, Nest, Statement
 from scanjit.schedule.time.chains import Chain

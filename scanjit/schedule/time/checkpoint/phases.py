@@ -6,8 +6,8 @@ phase that first reads the buffer. Any other nest belongs to the first phase in 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace as changed
 
+from scanjit.records import replace as changed
 from scanjit.schedule.nests import Statement
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Phase, Refusal
 from scanjit.schedule.time.checkpoint.related import depend

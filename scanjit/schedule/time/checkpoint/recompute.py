@@ -5,8 +5,7 @@ still in memory, because phase 1 ended there. Phase 2 recomputes all other rows.
 begins with the first stretch, where phase 2 ended: it finds these rows in memory, too, and recomputes all others.
 """
 
-from dataclasses import replace as changed
-
+from scanjit.records import replace as changed
 from scanjit.schedule.nests import Statement
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Phase, Refusal, reads_of
 from scanjit.schedule.time.checkpoint.related import depend

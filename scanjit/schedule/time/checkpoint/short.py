@@ -4,9 +4,9 @@ In `h[t+1] = tanh(p[t] + h[t] @ w)` and its gradient, p and h are short. If the 
 """
 
 from collections.abc import Set as AbstractSet
-from dataclasses import replace as changed
 
 from scanjit import types
+from scanjit.records import replace as changed
 from scanjit.schedule.nests import Buffer, Nest, NestLoop, Statement, nests_of
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Refusal, Window
 from scanjit.schedule.time.checkpoint.saved import begins_or_ends
