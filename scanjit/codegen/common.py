@@ -115,7 +115,7 @@ class Common:
         """The function of the program with the same text, if there is one; else this function. Two nests may have equal
         text and different names."""
         first = self.functions.setdefault(function.digest, function)
-        return replace(function, name=first.name, text=first.text)
+        return function if function.name == first.name else replace(function, name=first.name, text=first.text)
 
     def entry(self, kind: Hashable, content: Buffer | Dimension) -> str:
         """The variable that holds an entry of the table: an address or a number."""

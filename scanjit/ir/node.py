@@ -220,7 +220,7 @@ class Node(Symbol["Node"]):
     """
 
     __slots__ = (
-        "__weakref__", "applied", "args", "arity", "base", "dim_ref", "is_closed", "op", "params", "serial",
+        "__weakref__", "applied", "args", "arity", "base", "dim_ref", "is_closed", "op", "operands", "params", "serial",
         "settled", "several", "type", "types", "where",
     )  # fmt: skip
 
@@ -228,6 +228,8 @@ class Node(Symbol["Node"]):
     op: Op
     args: tuple[Node, ...]
     arity: int
+    operands: tuple[Node, ...]
+    """The op's own arguments."""
     params: Params
     type: Type
     """The type of the value. A node with several results has none: its parts have."""
@@ -246,11 +248,6 @@ class Node(Symbol["Node"]):
     base: Node | None  # `x`, if this node is `x[...]`: see `scanjit.tensor.indexing`
 
     __array_priority__ = 1000
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        """The op's own arguments."""
-        return self.args[: self.arity]
 
     @property
     def dim_atom(self) -> Atom | None:
@@ -396,9 +393,10 @@ def interned(applied: AppliedOp, args: tuple[Node, ...], like: Node | None = Non
     op = applied.op
     node = Node.__new__(Node)
     node.applied, node.op, node.args, node.arity, node.params = applied, op, args, applied.arity, applied.params
+    node.operands = args[: node.arity]
     if like is None:
         node.where = errors.user_location()
-        node.types, node.several = _inferred(op, args[: node.arity], node.params)
+        node.types, node.several = _inferred(op, node.operands, node.params)
     else:
         node.where, node.types, node.several = where or like.where, like.types, like.several
     if not node.several:

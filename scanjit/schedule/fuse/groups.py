@@ -60,8 +60,7 @@ class _Work:
 
     @classmethod
     def of(cls, task: Task) -> _Work:
-        values = walk_values([task.store.value])
-        reductions = set(reductions_in(values))
+        values, reductions = task.values, set(reductions_in(task.values))
         written = task.store.access.buffer
         again = task.store.add or any(access.buffer is written for value in values for access in value.accesses)
         return cls(values, reductions, _loaded(values), _read(reductions), again and rereads([task.store]))

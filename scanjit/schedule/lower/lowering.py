@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from functools import cache, cached_property
 from operator import attrgetter
 
 from scanjit import ir, types
@@ -53,19 +53,16 @@ class LoweringRules:
 
     ops: Mapping[Op, PointRule | ArrayRule]
     kinds: Mapping[type[Op], PointRule]
-    _points: dict[Op, PointRule | None] = field(default_factory=dict)
 
     def of(self, op: Op) -> PointRule | ArrayRule | None:
         """The rule of an op, if there is one."""
         found = self.ops.get(op) or self.kinds.get(type(op))
         return found or next((self.kinds[kind] for kind in type(op).__mro__ if kind in self.kinds), None)
 
-    def point(self, op: Op) -> PointRule | None:
-        """The rule of an op that can be computed at a point."""
-        if op not in self._points:
-            rule = self.of(op)
-            self._points[op] = rule if isinstance(rule, PointRule) else None
-        return self._points[op]
+    @cached_property
+    def point(self) -> Callable[[Op], PointRule | None]:
+        """Gives the rule of an op that can be computed at a point."""
+        return cache(lambda op: rule if isinstance(rule := self.of(op), PointRule) else None)
 
 
 SMALL = 256
@@ -307,7 +304,8 @@ class Lowering:
         origins = self.builder(space).origins
         needs: dict[Item, bool] = {}
         loads: list[tuple[Value, Task]] = []
-        for value in walk_values(store.values):
+        values = walk_values(store.values)
+        for value in values:
             for of, own_point in (origins[access] for access in value.accesses if access in origins):
                 for item in self.items_of(of):
                     if own_point and isinstance(item, Task) and item.node is of and item.space is space:
@@ -320,7 +318,7 @@ class Lowering:
         early = {item for each in self.early for item in self.items_of(each)} if after else set()
         waits = early.intersection(after) - needs.keys()
         needs |= {item: needs.get(item, True) and reads_only_changed(item, space, store) for item in after}
-        task = Task(needs, node, space, store, loads, waits)
+        task = Task(needs, node, space, store, values, loads, waits)
         self.items.append(task)
         return task
 

@@ -13,7 +13,7 @@ from scanjit import ir
 from scanjit.ir import Node
 from scanjit.records import record
 from scanjit.schedule.lower.ranges import Ranges
-from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Value, places_read, walk_values
+from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Value, places_read
 
 
 @record
@@ -29,13 +29,14 @@ class Item(ABC):
 
 @record
 class Task(Item):
-    """A node that is computed at every point of a space and stored. `loads` are the values that read a result of
-    another task of the same space at the point that is computed, each with that task. The task reads no results of
-    `waits`, which it needs: they read what it changes."""
+    """A node that is computed at every point of a space and stored. `values` are all values of the store, operands
+    first. `loads` are those that read a result of another task of the same space at the point that is computed, each
+    with that task. The task reads no results of `waits`, which it needs: they read what it changes."""
 
     node: Node
     space: tuple[NestLoop, ...]
     store: Store
+    values: Sequence[Value]
     loads: Sequence[tuple[Value, Task]]
     waits: AbstractSet[Item] = frozenset()
 
@@ -69,7 +70,7 @@ def reads_only_changed(item: Item, space: tuple[NestLoop, ...], store: Store) ->
         return False
     if store.indices and not space:
         return True
-    read = places_read(walk_values(item.store.values), [changed])
+    read = places_read(item.values, [changed])
     return all(place == where for place in read)
 
 

@@ -72,8 +72,9 @@ class Likeness:
         self._offsets: dict[Buffer, list[Dimension]] = {}
         self._buffers: dict[Buffer, int] = {}
         self._atoms: dict[Atom, int] = {}
-        self._numbers: dict[object, tuple[int]] = {}
-        self._parts: list[object] = []
+        self.numbers: dict[object, tuple[int]] = {}
+        """The numbers of parts that are compared by identity. They are tuples, because an int stands for itself."""
+        self.parts: list[object] = []
         every = nests_of(statements)
         steps = [root for nest in every if nest.lanewise is not None for root in nest.lanewise.roots]
         roots = [root for nest in every for root in nest.roots]
@@ -83,12 +84,12 @@ class Likeness:
 
     def add(self, *parts: object) -> None:
         """Add parts to the key, as what is alike must have these alike, too."""
-        self._parts += self.codes(parts)
+        self.parts += self.codes(parts)
 
     @property
     def key(self) -> tuple[object, ...]:
         """What is the same for statements that are alike."""
-        return tuple(self._parts)
+        return tuple(self.parts)
 
     @property
     def buffers(self) -> list[Buffer]:
@@ -111,14 +112,6 @@ class Likeness:
     def codes(self, parts: Iterable[object]) -> list[object]:
         """What stands for each of some parts."""
         return [part if (coder := _CODERS[type(part)]) is None else coder(part, self) for part in parts]
-
-    def number(self, part: Value | NestLoop | Dim) -> tuple[int]:
-        """The number of a part that is compared by identity. The part is described when it gets its number."""
-        found = self._numbers.get(part)
-        if found is None:
-            found = self._numbers[part] = (len(self._numbers),)  # a tuple, because an int stands for itself
-            self._parts.append((found, _terms(part, self) if isinstance(part, Dim) else _content(part, self)))
-        return found
 
     def buffer(self, buffer: Buffer) -> tuple[int, object, object]:
         """The number of a buffer, its dtype, and the lengths of its rows without and with room for full vectors, if it
@@ -168,7 +161,12 @@ def _code(part: object, writer: Likeness) -> object:
 
 @_code.register
 def _(part: Value | NestLoop | Dim, writer: Likeness) -> object:
-    return writer.number(part)
+    """The number of a part that is compared by identity. The part is described when it gets its number."""
+    found = writer.numbers.get(part)
+    if found is None:
+        found = writer.numbers[part] = (len(writer.numbers),)
+        writer.parts.append((found, _terms(part, writer) if isinstance(part, Dim) else _content(part, writer)))
+    return found
 
 
 @_code.register

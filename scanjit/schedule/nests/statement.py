@@ -117,6 +117,10 @@ class Statement(ABC, metaclass=records.Quick):
 class Job(Statement, ABC):
     """A statement that contains no others: one call of one function."""
 
+    def every(self) -> Iterator[Statement]:
+        """Itself."""
+        yield self
+
     @property
     @abstractmethod
     def dtype(self) -> str:
