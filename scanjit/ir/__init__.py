@@ -11,6 +11,7 @@ from scanjit.ir.graph import (
     rebuild,
     rebuilt,
     remembered_walks,
+    renamed,
     replace,
     sizes_are_given,
     sizes_in,

@@ -66,21 +66,33 @@ def users_among(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
 def replace(
     roots: Sequence[Node], mapping: Mapping[Node, Node], dims: Mapping[Atom, Dimension] | None = None
 ) -> list[Node]:
-    """`roots` with nodes replaced. Types are inferred anew. If a replacement has other dimensions than the node that it
-    replaces, the new dimensions are substituted everywhere, also in the graphs of scans. Origins that are not in
-    `mapping` stay as they are."""
-    known: dict[Atom, Dimension] = dict(dims or {})
-    for old, new in mapping.items():
-        if not old.several and old.type.shape != new.type.shape:
-            for before, after in zip(old.type.shape, new.type.shape, strict=True):
-                atom = types.as_atom(before)
-                if atom is not None and before != after:
-                    known.setdefault(atom, after)
+    """`roots` with nodes replaced. Types are inferred anew. If a replacement has other computed sizes than the node
+    that it replaces, the new ones are substituted everywhere, also in the graphs of scans. Named sizes stay: `renamed`
+    changes them. Origins that are not in `mapping` stay as they are."""
+    computed = {atom: after for atom, after in _new_sizes(mapping).items() if atom.kind == "value"}
+    known: dict[Atom, Dimension] = computed | dict(dims or {})
     done: dict[Node, Node] = dict(mapping)
     for node in walk(roots, mapping):
         if node not in done and node.op not in ORIGINS and (known or not done.keys().isdisjoint(node.args)):
             done[node] = rebuild(node, tuple([done.get(arg, arg) for arg in node.args]), known)
     return [done.get(root, root) for root in roots]
+
+
+def renamed(roots: Sequence[Node], mapping: Mapping[Node, Node]) -> list[Node]:
+    """`roots` with inputs replaced. The named sizes that these inputs declare become those of the replacements."""
+    return replace(roots, mapping, _new_sizes(mapping))
+
+
+def _new_sizes(mapping: Mapping[Node, Node]) -> dict[Atom, Dimension]:
+    """Maps sizes of nodes to those of their replacements, where they differ."""
+    found: dict[Atom, Dimension] = {}
+    for old, new in mapping.items():
+        if not old.several and old.type.shape != new.type.shape:
+            for before, after in zip(old.type.shape, new.type.shape, strict=True):
+                atom = types.as_atom(before)
+                if atom is not None and before != after:
+                    found.setdefault(atom, after)
+    return found
 
 
 def rebuild(node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] | None = None) -> Node:
@@ -193,11 +205,8 @@ class Graph:
 
     def map_dims(self, change: Callable[[Dimension], Dimension]) -> Graph:
         """The graph with every dimension from outside changed. Dimensions that are values of nodes inside stay."""
-        if self._sizes is None:
-            found = {atom for node in self.nodes() for atom in atoms_of(node) if atom.kind == "size"}
-            self._sizes = sorted(found, key=lambda atom: atom.serial)
         dims = {}
-        for atom in self._sizes:
+        for atom in self.named_sizes():
             before = types.dim_of(atom)
             after = change(before)
             if after != before:
@@ -206,6 +215,14 @@ class Graph:
             return self
         inputs, known = _renewed(self.inputs, _bound, dims)  # not `opened`: graphs inside are changed once, not twice
         return Graph.of(inputs, replace(self.outputs, dict(zip(self.inputs, inputs, strict=True)), known))
+
+    def named_sizes(self) -> list[Atom]:
+        """The sizes from outside that it and the graphs inside of it use, the oldest first."""
+        if self._sizes is None:
+            found = {atom for node in self.nodes() for atom in own_atoms(node) if atom.kind == "size"}
+            found.update(*[graph.named_sizes() for graph in _graphs_at(self.nodes())])
+            self._sizes = sorted(found, key=lambda atom: atom.serial)
+        return self._sizes
 
     def nodes(self) -> list[Node]:
         """Every node, arguments first."""

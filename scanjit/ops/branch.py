@@ -14,6 +14,7 @@ from scanjit.ops.reduce import ANY
 from scanjit.ops.stretch import or_zeros, over_batch, zeros_like
 from scanjit.signatures import Array, Parameter
 from scanjit.types import Dimension, Type
+from scanjit.walks import bottom_up
 
 
 def _infer(condition: Type, *operands: Type, body: Graph, sizes: tuple[tuple[int, Dimension], ...]) -> tuple[Type, ...]:
@@ -158,7 +159,7 @@ def branch(
     outputs = [*then, *other]
     if not outputs:
         return ()
-    used = set(walk(outputs))
+    used = set(walk(outputs, {symbol for symbol, _ in pairs}))
     used |= {size for symbol, _ in pairs if symbol in used for size in ir.dim_nodes({"types": symbol.types})}
     pairs = [pair for pair in pairs if pair[0] in used]
     inner = [symbol for symbol, _ in pairs]
@@ -184,39 +185,43 @@ def captured(condition: Node, then: Sequence[Node], other: Sequence[Node], at: C
 
 
 def _met(outputs: Sequence[Node], at: Collection[Node]) -> set[Node]:
-    """The nodes of a graph that are in `at`, or are parts of a node in `at`."""
+    """The nodes of a graph that are in `at`, or are parts of a node in `at`, down to the first ones."""
     return {
         node
-        for node in walk(outputs)
+        for node in walk(outputs, at)
         if not (node.several or node.is_closed) and (node in at or (node.op is PART and node.args[0] in at))
     }
 
 
-def cut(outputs: Sequence[Node], at: Collection[Node]) -> dict[Node, Node]:
-    """Take the nodes `at` out of branches: they become operands. Maps the old results of the branches to the new
-    ones."""
+def cut(outputs: Sequence[Node], at: Collection[Node], deeper: bool = False) -> dict[Node, Node]:
+    """Take the nodes `at` out of branches: they become operands. With `deeper`, so do nodes of a branch that a branch
+    inside of it computes too. Maps the old results of the branches to the new ones."""
     first = sorted(at, key=lambda node: node.serial)  # nodes that one branch lets out may be needed by a later one
-    return _cut(walk([*first, *outputs]), at, ())
+    return _cut(walk([*first, *outputs]), at, (), deeper)
 
 
-def _cut(order: Sequence[Node], at: Collection[Node], skipped: Collection[Node]) -> dict[Node, Node]:
+def _cut(order: Sequence[Node], at: Collection[Node], skipped: Collection[Node], deeper: bool) -> dict[Node, Node]:
     mapping: dict[Node, Node] = {}
     for node in order:
         if node.op is IFELSE and node not in skipped:
-            inside = node.params["body"](*node.operands[1:])
-            inner = _cut(walk(inside, at), at, at)
-            inside = replace(inside, inner) if inner else inside
-            stops = _met(inside, at)
-            if inner or not stops.intersection(walk(inside, stops)) <= set(node.operands):
+            condition, *operands = node.operands
+            inside, given = node.params["body"](*operands), {*at, *operands}
+            own = walk(inside, given)
+            inner = _cut(own, {*at, *(x for x in own if not x.is_closed)} if deeper else at, given, deeper)
+            inside = replace(inside, dict(zip(operands, operands, strict=True)) | inner) if inner else inside
+            if inner or not _met(inside, given) <= set(operands):
                 half = len(inside) // 2
-                new = captured(node.operands[0], inside[:half], inside[half:], {*at, *node.operands[1:]})
+                new = captured(condition, inside[:half], inside[half:], given)
                 mapping |= {PART(node, index=i): result for i, result in enumerate(new)}
     return _closed(mapping)
 
 
 def _closed(mapping: Mapping[Node, Node]) -> dict[Node, Node]:
-    """A mapping of replacements, in which each replacement is applied to the later ones too."""
+    """A mapping of replacements, in which each replacement is applied to the others too."""
     done: dict[Node, Node] = {}
-    for old, new in mapping.items():
-        done[old] = replace([new], done)[0] if done else new
-    return done
+    for node in bottom_up(mapping, lambda node: [mapping[node]] if node in mapping else node.args):
+        if node in mapping:
+            done[node] = done.get(mapping[node], mapping[node])
+        elif not done.keys().isdisjoint(node.args):
+            done[node] = ir.rebuild(node, tuple([done.get(arg, arg) for arg in node.args]))
+    return {old: done[old] for old in mapping}

@@ -256,14 +256,22 @@ def map_scans(outputs: Sequence[Node], change: Callable[[Node, Node], Mapping[in
     return rebuilt(outputs, replaced)
 
 
-def in_bodies(outputs: Sequence[Node], change: Callable[[list[Node]], list[Node]]) -> list[Node]:
+def in_bodies(
+    outputs: Sequence[Node],
+    change: Callable[[list[Node]], list[Node]],
+    in_branches: Callable[[list[Node]], list[Node]] | None = None,
+) -> list[Node]:
     """Apply a pass to the body of every scan and ifelse, once for equal bodies. `change` must enter the bodies inside
-    of these itself."""
-    bodies = dict.fromkeys(node.params["body"] for node in walk(outputs) if "body" in node.params)
-    changed = {body: new for body in bodies if (new := body.with_outputs(change(list(body.outputs)))) is not body}
+    of these itself. `in_branches`: what is applied to the body of an ifelse instead."""
+    known: dict[Graph, Graph] = {}
 
-    def replaced(old: Node, new: Node) -> Node | None:
-        body = changed.get(new.params.get("body"))
-        return None if body is None else with_params(new, body=body)
+    def changed(node: Node) -> Node:
+        body = node.params["body"]
+        if body not in known:
+            function = in_branches if in_branches is not None and node.op.is_branch else change
+            known[body] = body.with_outputs(function(list(body.outputs)))
+        return node if known[body] is body else with_params(node, body=known[body])
 
-    return rebuilt(outputs, replaced) if changed else list(outputs)
+    if all(changed(node) is node for node in walk(outputs) if "body" in node.params):
+        return list(outputs)
+    return rebuilt(outputs, lambda old, new: changed(new) if "body" in new.params else None)

@@ -176,6 +176,6 @@ def _with_givens(inputs: list[Node], roots: list[Node], givens: dict[Node, Node]
     if not givens:
         return inputs, roots
     kept = [node for node in inputs if node not in givens]
-    new = ir.replace([*roots, *kept], givens)
+    new = ir.renamed([*roots, *kept], givens)
     renamed = dict(zip(kept, new[len(roots) :], strict=True))
     return [renamed.get(node, node) for node in inputs], new[: len(roots)]

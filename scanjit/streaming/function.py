@@ -116,7 +116,7 @@ class StepFunction:
             inputs.append(row)
             order = list(range(row.ndim))
             known[node] = DIMSHUFFLE(row, order=(*order[:axis], None, *order[axis:]))
-        return inputs, ir.replace(list(roots), known)
+        return inputs, ir.renamed(list(roots), known)
 
     def _compiled(self, inputs: Sequence[Node], roots: Sequence[Node], tree: Tree) -> CompiledFunction[Any]:
         return self._made([*inputs, *(state.before for state in self._states)], roots, tree, self.name)

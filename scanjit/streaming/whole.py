@@ -44,7 +44,7 @@ class Whole:
         self.size: types.Atom = atom
         new = {node: _with_size(node, axes[node], common) if node in axes else node for node in graph.inputs}
         changed = {old: fresh for old, fresh in new.items() if old is not fresh}
-        roots = ir.replace([*graph.outputs, *new.values()], changed) if changed else [*graph.outputs, *new.values()]
+        roots = ir.renamed([*graph.outputs, *new.values()], changed) if changed else [*graph.outputs, *new.values()]
         self.outputs: list[Node] = roots[: len(graph.outputs)]
         renamed = dict(zip(graph.inputs, roots[len(graph.outputs) :], strict=True))
         self.given: dict[Node, int | None] = {renamed[node]: axes.get(node) for node in graph.inputs if node not in fed}

@@ -189,7 +189,7 @@ def _declared_apart(inputs: list[Node], outputs: list[Node]) -> tuple[list[Node]
         return new
 
     new = [st.tensor(tuple(map(fresh, x.type.shape)), str(x.dtype), x.name) for x in inputs]
-    return new, ir.replace(outputs, dict(zip(inputs, new, strict=True))), twins
+    return new, ir.renamed(outputs, dict(zip(inputs, new, strict=True))), twins
 
 
 def give_sizes(inputs: list[Node], sizes: dict[Atom, int]) -> None:

@@ -99,9 +99,11 @@ class Statement(ABC, metaclass=records.Quick):
 
     def every(self) -> Iterator[Statement]:
         """It, and every statement in it, however deep."""
-        yield self
-        for statement in self.inner:
-            yield from statement.every()
+        left: list[Statement] = [self]
+        while left:
+            statement = left.pop()
+            yield statement
+            left += reversed(tuple(statement.inner))
 
     @property
     def written_buffers(self) -> set[Buffer]:
