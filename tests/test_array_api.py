@@ -58,6 +58,7 @@ def page() -> str:
         "```python\nimport scanjit as sj\n\n\ndef softmax(x):\n    xp = x.__array_namespace__()\n"
         "    e = xp.exp(x - xp.max(x, axis=-1, keepdims=True))\n    return e / xp.sum(e, axis=-1, keepdims=True)\n\n\n"
         'x = sj.matrix("x")\nf = sj.function([x], softmax(x))\n```\n\n'
+        "Without `dtype`, new arrays of floats have the dtype `sj.config.floatX`. "
         "Symbols have no values while a graph is built. So `bool(x)` and `int(x)` raise an error, and a function whose "
         "result has a size that values decide takes the size. A test makes this page and compares each function with "
         "NumPy's.\n\n" + "\n\n".join(tables) + "\n"
@@ -289,6 +290,21 @@ def test_what_the_namespace_says_of_itself() -> None:
         assert info.dtypes(kind=kind) == {n: d for n, d in theirs.dtypes(kind=kind).items() if hasattr(XP, n)}
     with pytest.raises(sj.ArgumentError, match="on one device"):
         info.dtypes(device="cuda")
+
+
+@pytest.mark.parametrize(("real", "pair"), [("float64", "complex128"), ("float32", "complex64")])
+def test_default_dtypes_are_those_of_new_arrays(real: str, pair: str) -> None:
+    with sj.config.using(floatX=real):
+        defaults = XP.__array_namespace_info__().default_dtypes()
+        assert (defaults["real floating"], defaults["complex floating"]) == (real, pair)
+        made = [XP.zeros(2), XP.ones(2), XP.empty(2), XP.eye(2), XP.full(2, 0.5), XP.asarray(0.5), XP.asarray([0.5, 1])]
+        made += [XP.arange(0.5), XP.arange(0, 1, 0.5), XP.linspace(0, 1, 3), XP.fft.fftfreq(4), XP.fft.rfftfreq(4)]
+        assert {x.dtype for x in made} == {defaults["real floating"]}
+        assert {x.dtype for x in (XP.asarray([1j]), XP.full(2, 1j), XP.linspace(0, 1j, 3))} == {np.dtype(pair)}
+        assert {x.dtype for x in (XP.asarray([1, 2]), XP.full(2, 1), XP.arange(3))} == {defaults["integral"]}
+        assert {XP.asarray(np.float64(1)).dtype, XP.full(2, np.ones(2)).dtype, XP.asarray([np.ones(1)]).dtype} == {
+            np.dtype("float64")
+        }
 
 
 def test_versions() -> None:

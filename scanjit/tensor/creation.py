@@ -20,7 +20,7 @@ from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import DIAGONAL, as_tensor, constant, dimension, dimensions, floats, integer
+from scanjit.tensor.variables import DIAGONAL, as_tensor, constant, dimension, dimensions, floats, integer, of_numbers
 from scanjit.types import Dimension
 
 
@@ -33,7 +33,7 @@ def full(shape: Any, fill_value: TensorLike, dtype: DTypeLike | None = None) -> 
     fill_value : tensor_like
         A number, or what broadcasts to the shape.
     dtype : a dtype or its name
-        By default the value's own.
+        By default the value's own; `config.floatX` for a Python float.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def full(shape: Any, fill_value: TensorLike, dtype: DTypeLike | None = None) -> 
     >>> sj.full(sj.tensor(("n", 2)).shape, 1.5, "float32")
     <broadcast_to: float32(n, 2)>
     """
-    value = as_tensor(fill_value, dtype)
+    value = as_tensor(fill_value, dtype or of_numbers(fill_value))
     sizes = dimensions(shape)
     return value if value.type.shape == sizes else BROADCAST_TO(value, shape=sizes)
 
@@ -117,7 +117,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None 
     start, stop : ints or integer scalars, or (both known) floats
     step : int or float
     dtype : a dtype or its name
-        By default int64, or float64 if one of them is a float.
+        By default int64, or `config.floatX` if one of them is a float.
 
     Examples
     --------
@@ -131,8 +131,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None 
         if any(isinstance(v, Node) for v in (start, stop, step)):
             raise errors.NotSupportedError("a range of floats must be known", got=(start, stop, step))
         try:
-            return constant(np.arange(start, stop, step), dtype)
-        except ValueError as error:  # of NaN and infinity
+            return constant(np.arange(start, stop, step), dtype or of_numbers(start, stop, step))
+        except (ValueError, ZeroDivisionError) as error:  # of NaN, infinity, and a step of 0.0
             raise errors.ArgumentError(f"this is no range ({error})", got=(start, stop, step)) from None
     first, end, pace = as_dim(start), as_dim(stop), as_dim(step)
     if not isinstance(pace, int):
@@ -160,7 +160,8 @@ def linspace(
     endpoint : bool
         Whether `stop` is the last number; else it would be the next one.
     dtype : a dtype or its name
-        Of integers: the next ones below the numbers, as in NumPy.
+        By default that of `start` and `stop`; `config.floatX` for Python numbers. Of integers: the next ones below the
+        numbers, as in NumPy.
 
     Examples
     --------
@@ -173,7 +174,7 @@ def linspace(
     whole = dtype is not None and kind_of(types.dtype_of(dtype)).integral
     if not is_symbol(start) and not is_symbol(stop):
         numbers = np.linspace(start, stop, num, endpoint)
-        return constant(np.floor(numbers) if whole else numbers, dtype)
+        return constant(np.floor(numbers) if whole else numbers, dtype or of_numbers(start, stop, 1.0))
     first, last = floats(start, stop)
     way = last - first
     place = IOTA(length=num)[(slice(None), *(None,) * way.ndim)]

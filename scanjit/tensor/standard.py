@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
+from scanjit.config import config
 from scanjit.ir import Node, constant, is_number
 from scanjit.ops.promotion import common_dtype
 from scanjit.symbol import TensorLike
 from scanjit.tensor import elementwise, joining, products, reductions
+from scanjit.tensor.variables import as_tensor, of_numbers
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 NAMES: dict[str, str] = {
@@ -100,6 +102,11 @@ def _check_device(device: str | None) -> None:
         raise errors.ArgumentError("scanjit computes on one device", got=repr(device), expected='None or "cpu"')
 
 
+def asarray(obj: TensorLike, /, *, dtype: DTypeLike | None = None) -> Node:
+    """A symbol for anything; Python floats become `config.floatX`."""
+    return as_tensor(obj, dtype or of_numbers(obj))
+
+
 def can_cast(from_: Any, to: DTypeLike, /) -> bool:
     """Whether all values of a dtype, or of a symbol's, are values of another one."""
     return np.can_cast(from_.dtype if isinstance(from_, Node) else from_, to)
@@ -152,6 +159,7 @@ def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) 
 
 
 _OWN: dict[str, Any] = {
+    "asarray": asarray,
     "can_cast": can_cast,
     "diagonal": diagonal,
     "finfo": finfo,
@@ -190,10 +198,11 @@ class NamespaceInfo:
         return ["cpu"]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
-        """The dtypes of what is made of Python numbers, and of indices, by kind."""
+        """The dtypes of what is made of Python numbers, and of indices, by kind. Floats are of `config.floatX`."""
         _check_device(device)
-        names = {"real floating": "float64", "complex floating": "complex128", "integral": "int64", "indexing": "int64"}
-        return {kind: np.dtype(name) for kind, name in names.items()}
+        real, whole = np.dtype(config.floatX), np.dtype("int64")
+        pair = np.result_type(real, np.complex64)
+        return {"real floating": real, "complex floating": pair, "integral": whole, "indexing": whole}
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtypes of some kinds (a name of the standard, or a tuple of them); by default all."""

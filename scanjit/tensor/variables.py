@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -154,6 +154,23 @@ def as_tensor(x: TensorLike, dtype: DTypeLike | None = None) -> Node:
     else:
         node = ir.as_node(x)
     return node if dtype is None else cast(node, dtype)
+
+
+def of_numbers(*values: Any) -> np.dtype[Any] | None:
+    """The dtype of what is made of Python numbers, also in lists: `config.floatX` if one is a float, and the complex
+    numbers of its precision if one is complex. None for integers, and if a value has a dtype of its own."""
+    leaves = list(_numbers_in(values))
+    if not all(map(ir.is_number, leaves)) or not any(isinstance(leaf, float | complex) for leaf in leaves):
+        return None
+    return np.result_type(config.floatX, *[np.complex64 for leaf in leaves if isinstance(leaf, complex)])
+
+
+def _numbers_in(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple | list):
+        for item in value:
+            yield from _numbers_in(item)
+    else:
+        yield value
 
 
 def accumulated(x: Any, dtype: Any) -> Node:
