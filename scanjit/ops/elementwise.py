@@ -335,7 +335,7 @@ def _complex_sqrt(z: Node) -> Node:
     x, y = z.args
     below = (y < 0) | ((y == 0) & (1 / y < 0))  # -0.0 too, which says on which side of the cut z lies
     size = where(below, -y, y)  # unlike that of `abs`, its slope at 0 is one of the two
-    far = where(size == math.inf, size, SQRT((ABS(x) + hypot(x, y)) * 0.5))  # the part that is further from zero
+    far = where(size == math.inf, size, SQRT(ABS(x) * 0.5 + hypot(x, y) * 0.5))  # the part that is further from zero
     near = where(size == math.inf, size, size / (2 * where(far == 0, 1, far)))
     imaginary = where(x < 0, far, near)
     return COMPLEX(where(x < 0, near, far), where(below, -imaginary, imaginary))

@@ -17,6 +17,7 @@ from scanjit.ops.elementwise import (
     EQUAL,
     ISINF,
     ISNAN,
+    MAXIMUM,
     MUL,
     ROUND,
     SIGN,
@@ -132,9 +133,12 @@ def _complex_arccosh(z: Node) -> Node:
 def _complex_arctanh(z: Node) -> Node:
     x, y = z.args
     size = where(x < 0, -x, x)
-    real = 0.25 * LOG1P(4 * size / ((1 - size) * (1 - size) + y * y))
+    scale = STOP_GRADIENT(MAXIMUM(ABS(1 - size), ABS(y)))  # keeps squares from overflowing
+    scale = where((scale == 0) | ISINF(scale), 1, scale)
+    a, b = (1 - size) / scale, y / scale
+    real = 0.25 * LOG1P(4 * (size / scale) / (a * (1 - size) + b * y))
     real = _unless_nan(real, where(ISINF(x) | ISINF(y), 0, real))
-    angle = 0.5 * ARCTAN2(2 * y, (1 - size) * (1 + size) - y * y)
+    angle = 0.5 * ARCTAN2(2 * b, a * (1 + size) - b * y)
     return COMPLEX(where(x < 0, -real, real), where(ISINF(y), SIGN(y) * (math.pi / 2), angle))
 
 
@@ -187,6 +191,13 @@ def _complex_tanh(z: Node) -> Node:
     )
 
 
+def _complex_log1p(z: Node) -> Node:
+    x, y = z.args
+    far, angle = LOG(1 + z).args
+    square = x * (2 + x) + y * y
+    return COMPLEX(where(ABS(square) < 0.5, 0.5 * LOG1P(square), far), angle)
+
+
 def _expm1_cos(x: Node, y: Node) -> Node:
     """`exp(x) * cos(y) - 1`, also near 0."""
     half = SIN(y / 2)
@@ -200,7 +211,7 @@ _OF_COMPLEX: dict[str, OpFunction[Node]] = {
     "log": lambda z: COMPLEX(LOG(ABS(z)), ARCTAN2(z.args[1], z.args[0])),
     "log2": lambda z: LOG(z) * (1 / math.log(2)),
     "log10": lambda z: LOG(z) * (1 / math.log(10)),
-    "log1p": lambda z: COMPLEX(0.5 * LOG1P(z.args[0] * (2 + z.args[0]) + z.args[1] * z.args[1]), LOG(1 + z).args[1]),
+    "log1p": _complex_log1p,
     "sin": _turned(_complex_sinh),
     "cos": lambda z: _complex_cosh(COMPLEX(-z.args[1], z.args[0])),
     "tan": _turned(_complex_tanh),
