@@ -31,7 +31,7 @@ from scanjit.tensor.cumulative import cumsum
 from scanjit.tensor.elementwise import exp
 from scanjit.tensor.numbers import within
 from scanjit.tensor.reductions import max as largest, sum as total_of
-from scanjit.tensor.shapes import reshape
+from scanjit.tensor.shapes import reshape, specify_shape
 from scanjit.tensor.variables import as_tensor, dimension, dimensions
 from scanjit.types import Dimension
 
@@ -346,7 +346,7 @@ class Stream:
         if weights is not None:
             if weights.ndim != 1:
                 raise errors.ShapeError("p of choice has one axis", got=weights.type)
-            types.equate(weights.type.shape[0], count, "the elements and their probabilities in choice")
+            weights = specify_shape(weights, (count,), "p of choice, which has a probability for each element,")
         if replace and weights is None:
             found = self.integers(ir.dim_node(count), shape=sizes)
         elif replace:

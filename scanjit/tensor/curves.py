@@ -114,6 +114,8 @@ def gradient(f: TensorLike, *spacing: Any, axis: Axis = None, edge_order: int = 
     array([1., 2., 4., 5.])
     """
     f = inexact(f)
+    if f.ndim == 0:
+        raise errors.ShapeError("gradient takes samples along an axis", got=f.type)
     axes = axes_as_given(axis, f.ndim)
     if edge_order not in (1, 2):
         raise errors.ArgumentError("edge_order is 1 or 2", got=repr(edge_order))

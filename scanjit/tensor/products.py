@@ -21,7 +21,7 @@ from scanjit.tensor.complex_numbers import conj
 from scanjit.tensor.creation import eye
 from scanjit.tensor.joining import pad, stack
 from scanjit.tensor.reductions import sum as sum_
-from scanjit.tensor.shapes import moveaxis, ravel, reshape
+from scanjit.tensor.shapes import moveaxis, ravel, reshape, specify_shape
 from scanjit.tensor.variables import DIAGONAL, as_tensor, axes_as_given, axis_of, integer, promoted
 
 Label = Any
@@ -184,6 +184,14 @@ def tensordot(a: TensorLike, b: TensorLike, axes: Any = 2) -> Node:
     return contract(a, b, left, right, free + [label for j, label in enumerate(right) if j not in of_b])
 
 
+def _entries(x: Node, axis: int) -> list[Node]:
+    """The three entries of vectors that stand along an axis."""
+    axis = axis_of(axis, x.ndim)
+    sizes = [3 if i == axis else None for i in range(x.ndim)]
+    x = specify_shape(x, sizes, "the tensor of vectors of a cross product")
+    return [x[(*[slice(None)] * axis, i)] for i in range(3)]
+
+
 def cross(a: TensorLike, b: TensorLike, axis: int = -1) -> Node:
     """The cross product of vectors of 3 entries, which stand along an axis.
 
@@ -193,10 +201,7 @@ def cross(a: TensorLike, b: TensorLike, axis: int = -1) -> Node:
     >>> sj.function([], sj.cross([1, 2, 3], [4, 5, 6]), mode="reference")()
     array([-3,  6, -3])
     """
-    a, b = as_tensor(a), as_tensor(b)
-    for x in (a, b):
-        types.equate(x.type.shape[axis_of(axis, x.ndim)], 3, "the sizes of vectors of a cross product")
-    (a1, a2, a3), (b1, b2, b3) = ([x[(*[slice(None)] * axis_of(axis, x.ndim), i)] for i in range(3)] for x in (a, b))
+    (a1, a2, a3), (b1, b2, b3) = (_entries(as_tensor(x), axis) for x in (a, b))
     return stack([a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1], axis)
 
 

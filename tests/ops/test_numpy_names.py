@@ -560,6 +560,7 @@ def test_errors() -> None:
         (lambda: sj.polyint(v, 10**9), "a number of times must be at most 1000"),
         (lambda: sj.vander(v), "number of powers must be known"),
         (lambda: sj.gradient(x, v), "a spacing for each axis"),
+        (lambda: sj.gradient(v[0]), "samples along an axis"),
         (lambda: sj.gradient(x, x, axis=0), "places of samples are a vector"),
         (lambda: sj.gradient(x, edge_order=3), "edge_order is 1 or 2"),
         (lambda: sj.cov(sj.tensor((2, 3, 4))), "variables are vectors or a matrix"),
@@ -605,6 +606,7 @@ def test_errors() -> None:
         (lambda: sj.roll(x, (1, 2, 3), (0, 1)), "a shift for each axis"),
         (lambda: sj.split(v, 2.5), "a number of parts, or the places of cuts"),
         (lambda: sj.arange(float("nan")), "this is no range"),
+        (lambda: sj.arange(0, 1, 0.0), "this is no range"),
         (lambda: sj.round(v, 0.5), "number of decimals must be an integer"),
         (lambda: sj.flatten(x, 1.5), "ndim of flatten must be an integer"),
         (lambda: sj.einsum(x, [0, 1]), "subscripts of einsum are a string"),
@@ -653,3 +655,16 @@ def test_betaln_of_large_numbers():
 
 def test_a_degree_that_nobody_means_takes_no_time() -> None:
     assert sj.polyfit(sj.vector(), sj.vector(), 10**9).type.shape == (10**9 + 1,)
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_sizes_that_are_found_when_a_function_runs_must_fit(mode: Any) -> None:
+    x, y = sj.vector("x", dtype="float64"), sj.vector("y", dtype="float64")
+    cross = sj.function([x, y], sj.cross(x, y), mode=mode)
+    np.testing.assert_array_equal(cross(np.arange(3.0), np.ones(3)), np.cross(np.arange(3.0), np.ones(3)))
+    with pytest.raises(sj.ShapeError, match="vectors of a cross product"):
+        cross(np.ones(6), np.ones(3))
+    chosen = sj.function([x, y], sj.random.Stream(0).choice(x, (4,), p=y), mode=mode)
+    assert set(chosen(np.arange(2.0), np.array([1.0, 0.0]))) == {0.0}
+    with pytest.raises(sj.ShapeError, match="a probability for each element"):
+        chosen(np.arange(3.0), np.array([0.5, 0.5]))
