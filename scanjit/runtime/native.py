@@ -97,7 +97,7 @@ class Native:
         from llvmlite import binding as llvm
 
         source = _source()
-        outside = re.findall(r"\b(?:Py|mem|sched_|pthread_)\w+(?=\()", source)
+        outside = re.findall(r"\b(?:Py|mem|sched_|pthread_|getrusage)\w*(?=\()", source)
         for name in outside:
             if name.startswith("Py"):
                 llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)

@@ -27,16 +27,16 @@ class TeamFields(ctypes.Structure):
     """A *team* is what the threads of a process share: the clock (its `ticks`, how many calls are `running`, whether it
     is `asleep` and was `started`, the lock `alarm` that wakes it and the lock `nap` that it waits for between ticks),
     and the workers (whether a call uses them, whether they are to `stop`, how many there are, the `place` in memory
-    where they and the calling thread share work, and the `core` that is left to the calling thread). What several
-    threads write has cache lines of its own."""
+    where they and the calling thread share work, the `core` that is left to the calling thread, and the tick until
+    which none is, because the machine is `crowded`). What several threads write has cache lines of its own."""
 
     _fields_ = [
         *words("ticks"),
         ("behind_ticks", ctypes.c_int64 * 7),
         *words("running asleep started alarm nap"),
         ("behind_clock", ctypes.c_int64 * 3),
-        *words("busy stop workers place core"),
-        ("behind_workers", ctypes.c_int64 * 3),
+        *words("busy stop workers place core crowded"),
+        ("behind_workers", ctypes.c_int64 * 2),
         ("slots", SlotFields * MOST_THREADS),
     ]
 

@@ -12,6 +12,9 @@ TICK = 0.05
 """Seconds between two ticks of the clock thread."""
 IDLE_TICKS = 20
 """After this many ticks without a call, the clock thread sleeps."""
+WATCHED, SHORT, CROWDED_TICKS = 100_000, 8_000, 20
+"""If a worker, in so many microseconds of its time, is interrupted each `SHORT` microseconds, other programs need the
+cores too; for so many ticks."""
 
 TEAM_NUMBERS = {
     "MICROSECONDS": int(TICK * 1e6),
@@ -20,30 +23,54 @@ TEAM_NUMBERS = {
     "SLOT_BYTES": ctypes.sizeof(SlotFields),
     "NO_THREAD": 0xFFFFFFFF,
     "PATIENCE": PATIENCE,
-    "CORES_BYTES": 128,
-    "NO_CORE": -1,
     "PROCESSORS": os.cpu_count() or 1,
+    "NO_CORE": -1,
+    "WATCHED": WATCHED,
+    "SHORT": SHORT,
+    "CROWDED_TICKS": CROWDED_TICKS,
+    # Linux: the bytes of a set of cores, and of what it tells about a thread; the word there that counts interruptions
+    "CORES_BYTES": 128,
+    "USAGE_BYTES": 144,
+    "THIS_THREAD": 1,
+    "INTERRUPTIONS": 17,
 }
 _CAN_MOVE = sys.platform == "linux" and all(
-    hasattr(ctypes.pythonapi, name) for name in ("sched_getcpu", "sched_getaffinity", "pthread_setaffinity_np")
+    hasattr(ctypes.pythonapi, name)
+    for name in ("sched_getcpu", "sched_getaffinity", "pthread_setaffinity_np", "getrusage")
 )
 _MOVE = """
 
 def make_way(team):
-    core = sched_getcpu() & 0xFFFFFFFF
+    core = NO_CORE
+    if get(team.ticks) >= team.crowded:
+        core = sched_getcpu() & 0xFFFFFFFF
     if core != team.core and core < 8*CORES_BYTES:
         team.core = core
         cores = stack(CORES_BYTES)
         if (sched_getaffinity(0, CORES_BYTES, cores) & 0xFFFFFFFF) == 0:
-            bits = cores + 8*(core >> 6)
-            bits[0] = bits[0] & ~(1 << (core & 63))
+            if core != NO_CORE:
+                bits = cores + 8*(core >> 6)
+                bits[0] = bits[0] & ~(1 << (core & 63))
             for i in range(team.workers):
                 slot = team.slots + i*SLOT_BYTES
                 pthread_setaffinity_np(slot.thread, CORES_BYTES, cores)
+
+
+def look_around(usage, before):
+    getrusage(THIS_THREAD, usage)
+    spent = 1000000*(usage[0] + usage[2] - before[0] - before[2]) + usage[1] + usage[3] - before[1] - before[3]
+    if spent >= WATCHED:
+        if (usage[INTERRUPTIONS] - before[INTERRUPTIONS])*SHORT > spent:
+            home.team.crowded = get(home.team.ticks) + CROWDED_TICKS
+        memcpy(before, usage, USAGE_BYTES)
 """
 _STAY = """
 
 def make_way(team):
+    pass
+
+
+def look_around(usage, before):
     pass
 """
 _SOURCE = """
@@ -152,6 +179,9 @@ def first_look(threads):
 
 
 def working(slot):
+    usage = stack(USAGE_BYTES)
+    before = stack(USAGE_BYTES)
+    memset(before, 0, USAGE_BYTES)
     while True:
         PyThread_acquire_lock(slot.wake, 1)
         looks = 0
@@ -162,6 +192,7 @@ def working(slot):
                 put(slot.given, 3)
                 PyThread_release_lock(slot.done)
                 looks = first_look(slot.threads)
+                look_around(usage, before)
             pause()
             looks += 1
 
@@ -185,4 +216,8 @@ def hire(team, wanted):
 """
 TEAM_SOURCE = _SOURCE + (_MOVE if _CAN_MOVE else _STAY)
 """Linux may wake a worker on the core of the thread that makes the call, and leave both there while other cores are
-idle. So a call lets workers run on all of its cores but the one where it begins itself."""
+idle. So a call lets workers run on all of its cores but the one where it begins itself (`make_way`).
+
+It does not do so for a second (`CROWDED_TICKS`) after Linux has interrupted a worker for other threads. Else two
+programs that hold both cores of a machine like this each take twice as long as on one thread, and neither gains from
+being the first to use one thread."""

@@ -417,6 +417,8 @@ PLACES = """
 import ctypes, os
 import numpy as np
 import scanjit as sj
+from scanjit.runtime.native import native
+from scanjit.runtime.structures import TeamFields
 from scanjit.schedule.cost import rates
 
 rates.WAKING = rates.LEAST_GAIN = 0.0
@@ -428,25 +430,55 @@ f = sj.jit(lambda x: sj.scan(lambda x, h: np.tanh(x + h @ sj.ones((64, 64), "flo
 sj.config.threads = 1
 f(x)
 before = own()
+team = TeamFields.from_address(native().team)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux" or (os.cpu_count() or 1) < 2, reason="there is nowhere else to be")
+NOWHERE_ELSE = sys.platform != "linux" or (os.cpu_count() or 1) < 2
+
+
+@pytest.mark.skipif(NOWHERE_ELSE, reason="there is nowhere else to be")
 def test_workers_leave_its_core_to_the_thread_that_calls():
     code = """
     sj.config.threads = 2
     f(x)
     helping = own() - before
+    masks = lambda: [os.sched_getaffinity(int(each)) for each in helping]
     for core in sorted(allowed)[:2] * 2:
         os.sched_setaffinity(0, {core})  # moves this thread, which may then run everywhere again
         os.sched_setaffinity(0, allowed)
         first = here()
         f(x)
-        if here() == first:
-            assert allowed - {first} in [os.sched_getaffinity(int(each)) for each in helping]
+        if here() == first and not team.crowded:
+            assert allowed - {first} in masks()
     assert os.sched_getaffinity(0) == allowed
+
+    team.crowded = team.ticks + 1000
+    f(x)
+    assert all(mask == allowed for mask in masks())
     """
     python(PLACES + textwrap.dedent(code))
+
+
+@pytest.mark.skipif(NOWHERE_ELSE, reason="there is nowhere else to be")
+def test_workers_that_are_interrupted_run_everywhere():
+    """Here, after the first interruption."""
+    code = """
+    import subprocess, sys, time
+    sj.config.threads = 2
+    large = np.ones((1000, 64, 64), "float32")
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in allowed]
+    try:
+        end = time.monotonic() + 60
+        while not team.crowded:
+            f(large)
+            assert time.monotonic() < end
+    finally:
+        for each in busy:
+            each.kill()
+    """
+    once = "from scanjit.runtime import team_source; team_source.TEAM_NUMBERS |= {'WATCHED': 0, 'SHORT': 10**12}\n"
+    python(once + PLACES + textwrap.dedent(code))
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="there is no affinity")
