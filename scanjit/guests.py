@@ -53,7 +53,7 @@ def from_numba(
     Raises
     ------
     ArgumentError
-        If `f` is another function, or Numba cannot compile it (when it is called with symbols).
+        If `f` is another function, a derivative is none, or Numba cannot compile `f` (when it is called with symbols).
     FunctionError
         When a compiled function runs: if `f` raises an exception, or gives an array of another shape.
     GradientError
@@ -98,6 +98,13 @@ def from_numba(
     >>> sj.function([x], ordered(x))([3.0, 1.0, 2.0])
     array([1., 2., 3.])
     """
+    for derivative in (*(vjp if isinstance(vjp, list | tuple) else (vjp,)), jvp):
+        if not (derivative is None or callable(derivative) or _form(derivative)):
+            raise errors.ArgumentError(
+                "the derivatives given to from_numba are functions",
+                got=repr(derivative),
+                expected="a function, or for vjp a list of one for each argument",
+            )
     return _custom(_Function(f, result), vjp, jvp)
 
 

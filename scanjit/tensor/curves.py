@@ -138,9 +138,12 @@ def _slopes(f: Node, h: Node, edge_order: int) -> Node:
     enough = (fewest, f.type.shape[-1], f"gradient needs at least {fewest} samples along each axis")
     f = expect(f, enough, error="shape")
     widths = diff(h) if h.ndim else None
-    before, behind = (h, h) if widths is None else (widths[:-1], widths[1:])
     rises = diff(f)
-    middle = (rises[..., 1:] * before / behind + rises[..., :-1] * behind / before) / (before + behind)
+    if widths is None:
+        middle = (f[..., 2:] - f[..., :-2]) / (2 * h)
+    else:
+        before, behind = widths[:-1], widths[1:]
+        middle = (rises[..., 1:] * before / behind + rises[..., :-1] * behind / before) / (before + behind)
 
     def end(near: int, further: int) -> Node:
         """The slope at one end, from the rise there and the next one."""

@@ -282,6 +282,9 @@ def test_errors() -> None:
         sj.from_numba(checked, result="float64")()
     with pytest.raises(sj.DtypeError):
         sj.from_numba(checked, result="complex256")
+    for wrong in ({"vjp": 5}, {"vjp": "checked"}, {"vjp": [checked, 5]}, {"jvp": 5}):
+        with pytest.raises(sj.ArgumentError, match="derivatives given to from_numba are functions"):
+            sj.from_numba(checked, result="float64", **wrong)
     with pytest.raises(sj.GradientError, match=r"has no derivative\n(.|\n)*vjp="):
         sj.grad(sj.from_numba(checked, result="float64")(x).sum(), x)
     with pytest.raises(sj.GradientError, match=r"forward mode(.|\n)*jvp="):

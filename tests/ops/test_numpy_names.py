@@ -668,3 +668,12 @@ def test_sizes_that_are_found_when_a_function_runs_must_fit(mode: Any) -> None:
     assert set(chosen(np.arange(2.0), np.array([1.0, 0.0]))) == {0.0}
     with pytest.raises(sj.ShapeError, match="a probability for each element"):
         chosen(np.arange(3.0), np.array([0.5, 0.5]))
+
+
+def test_slopes_beside_a_sample_that_is_not_finite() -> None:
+    """A slope between two samples does not depend on the sample in the middle."""
+    samples = np.array([1.0, -np.inf, 2.0, np.nan, 0.0, np.inf, 3.0])
+    x = sj.vector("x", dtype="float64")
+    with np.errstate(invalid="ignore"):
+        expected = np.gradient(samples)
+    np.testing.assert_array_equal(sj.function([x], sj.gradient(x), mode="reference")(samples), expected)
