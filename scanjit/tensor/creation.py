@@ -215,6 +215,7 @@ def geomspace(
     >>> sj.function([], sj.geomspace(1.0, 8.0, 4), mode="reference")().round(6)
     array([1., 2., 4., 8.])
     """
+    dtype = dtype or of_numbers(start, stop, 1.0)
     first, last = floats(start, stop)
     share = linspace(0.0, as_tensor(1.0, pieces(first)[0].dtype), num, endpoint)
     share = share[(slice(None), *(None,) * max(first.ndim, last.ndim))]
