@@ -346,7 +346,7 @@ class Stream:
         if weights is not None:
             if weights.ndim != 1:
                 raise errors.ShapeError("p of choice has one axis", got=weights.type)
-            weights = specify_shape(weights, (count,), "p of choice, which has a probability for each element,")
+            weights = specify_shape(weights, (count,), "the vector of probabilities of choice, one for each element,")
         if replace and weights is None:
             found = self.integers(ir.dim_node(count), shape=sizes)
         elif replace:

@@ -666,7 +666,7 @@ def test_sizes_that_are_found_when_a_function_runs_must_fit(mode: Any) -> None:
         cross(np.ones(6), np.ones(3))
     chosen = sj.function([x, y], sj.random.Stream(0).choice(x, (4,), p=y), mode=mode)
     assert set(chosen(np.arange(2.0), np.array([1.0, 0.0]))) == {0.0}
-    with pytest.raises(sj.ShapeError, match="a probability for each element"):
+    with pytest.raises(sj.ShapeError, match="probabilities of choice, one for each element"):
         chosen(np.arange(3.0), np.array([0.5, 0.5]))
 
 
