@@ -8,7 +8,7 @@ from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.values import Values
 from scanjit.kinds import kind_of
-from scanjit.schedule.nests import Lanewise, Linear, Literal, NestLoop, Value, one_of
+from scanjit.schedule.nests import Lanewise, Linear, Literal, NestLoop, Value, one_of, small
 
 
 class LinearTime:
@@ -56,6 +56,7 @@ class LinearTime:
         composed = [(step, name) for step, name in zip(steps, after, strict=True) if not (step.forgets or step.unread)]
         tests = [f"{name} - {name} == 0.0" for step, name in composed if kind_of(step.register.dtype).floating]
         tests += [self._keeps_zeros(step, point) for step, _ in composed if step.signed]
+        tests += [test for step, _ in composed if step.may_wrap for test in self._are_small(step, last, point)]
         tests = tests if len(tests) == 1 else [f"({test})" for test in tests]
         finite = self.frame.line("finite", f"all_of({' & '.join(tests)})") if tests else None
         depth = len(self.frame.scopes)
@@ -68,6 +69,12 @@ class LinearTime:
         self.frame.pop(depth)
         self.frame.lane = outer
         return finite
+
+    def _are_small(self, step: Linear, last: dict[int, str], point: Point) -> list[str]:
+        """The conditions that no sum of integers wraps around in a vector of steps."""
+        most, parts = small(step.register.dtype), (step.term, step.low, step.high)
+        texts = [last[step.register.index], *(self.values.value(part, point) for part in parts if part is not None)]
+        return [f"({text} < {most}) & ({text} > {-most})" for text in texts]
 
     def _keeps_zeros(self, step: Linear, point: Point) -> str:
         """The condition that no step adds -0.0 to the carry times a constant that is 0 or negative. What this is
@@ -126,7 +133,8 @@ class LinearTime:
         factor, low, high = (None if part is None else self.values.value(part, point) for part in parts)
         level = 0 if step.factor is None else self.frame.level_of(self.frame.depends(step.factor))
         dtype, kind, count = step.register.dtype, kind_of(step.register.dtype), 1
-        (least, most), one, times = kind.limits, one_of(dtype), "*" if kind.floating else "&"
+        far, one, times = small(dtype) << 6, one_of(dtype), "*" if kind.floating else "&"
+        least, most = (-far, far) if step.may_wrap else kind.limits
         nothing = -0.0 if kind.floating else 0  # a sum of -0.0 and 0.0 is 0.0
 
         def slid(name: str, fill: float) -> str:

@@ -37,7 +37,7 @@ def uniform(steps):
 
 
 def spike(value):
-    return lambda steps: np.where(np.arange(steps) == 5, value, 1.0)
+    return lambda steps: np.where(np.arange(steps) == 5, value, type(value)(1))
 
 
 def build(step, count, init, modes, dtype, gradient=True, **options):
@@ -113,6 +113,10 @@ COUNTED = {
     "largest": (lambda x, h, top: (h + x, sj.maximum(top, h)), [integers], [0, -100]),
     "smallest": (lambda x, h: sj.minimum(x, h), [integers], [2]),
     "fixed": (lambda x, h, g: (h, g + h * x), [integers], [3, 0]),
+    "walk above 0": (lambda x, h: sj.maximum(h + x, 0), [integers], [2]),
+    "level": (lambda x, h: sj.minimum(4, sj.maximum(h - x, -1)), [integers], [9]),
+    "bounds of the step": (lambda x, a, h: sj.clip(h + x, a, a + 2), [integers, integers], [1]),
+    "highest level": (lambda x, h, top: (sj.maximum(h + x, -2), sj.maximum(top, h)), [integers], [0, -100]),
 }
 
 
@@ -178,14 +182,27 @@ def test_not_linear(step, carries):
         lambda x, h: h + h + x,
         lambda x, h: x - h,
         lambda x, h: x * h,
-        lambda x, h: sj.maximum(h + x, 0),  # it may wrap around
-        lambda x, h: sj.maximum(h, x) + 1,
+        lambda x, h: sj.maximum(h, x) + 1,  # it may wrap around
     ],
 )
 def test_not_linear_in_integers(step):
     functions = build(step, 1, carried("int64", 1), ["reference", "emulate"], "int64", gradient=False)
     assert "slide_" not in functions[1].source
     check(functions, [integers], "int64")
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("case", ["walk above 0", "level", "bounds of the step"])
+def test_integers_that_wrap_around(case, dtype):
+    """A step, a bound or the carry is as far from 0 as integers can be, or so far that some together are."""
+    step, makers, init = COUNTED[case]
+    most = int(np.iinfo(dtype).max)
+    for start in (*init, most, -most - 1, most - 2):
+        functions = build(step, len(makers), carried(dtype, start), ("reference", "emulate"), dtype, gradient=False)
+        for value in (0, most, -most - 1, most - 3, most // 64, -most // 8):
+            for i in range(len(makers)):
+                for other in (spike(value), lambda steps, value=value: np.full(steps, value)):
+                    check(functions, [*makers[:i], other, *makers[i + 1 :]], dtype)
 
 
 @pytest.mark.parametrize(("dtype", "large"), [("float32", 3e3), ("float64", 1e200)])

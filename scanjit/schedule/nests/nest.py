@@ -78,6 +78,11 @@ def one_of(dtype: DType) -> int | float:
     return -1 if kind_of(dtype).integral else 1.0
 
 
+def small(dtype: DType) -> int:
+    """If integers are nearer to 0 than this, the sum of a vector of them does not wrap around."""
+    return 1 << 8 * dtype.itemsize - 8
+
+
 @record
 class Linear:
     """A register that becomes `max(low, min(high, factor * register + term))` in a step.
@@ -97,6 +102,12 @@ class Linear:
     forgets: bool
     unread: bool
     signed: bool
+
+    @property
+    def may_wrap(self) -> bool:
+        """Whether sums are compared to a bound: of integers, only those that do not wrap around can be composed."""
+        bounded = self.low is not None or self.high is not None
+        return kind_of(self.register.dtype).integral and bounded and self.term is not None and not self.forgets
 
 
 @record

@@ -5,7 +5,8 @@ A step of a scalar recurrence waits for the one before it. In a linear recurrenc
 then only one multiply-add in 16 steps waits.
 
 The same holds of `h = max(low, min(high, a*h + b))` if `a` is positive. A running maximum is one, and the time that the
-next customer of a queue waits: `wait = max(0, wait + served - passed)`.
+next customer of a queue waits: `wait = max(0, wait + served - passed)`. Sums of integers may wrap around, so a vector
+of steps is computed one by one if its terms, its bounds or the carry are large.
 
 A minimum or maximum that no step reads needs no composing: each lane keeps one of its own steps.
 
@@ -183,11 +184,9 @@ class _Reader:
     # ---- bounds ------------------------------------------------------------------------------------------------------
 
     def _bound(self, op: Op, moving: _Form, still: _Form) -> _Form:
-        """The minimum or maximum of a form and a value that does not depend on the carry. Integers must not have been
-        computed with: they may wrap around."""
+        """The minimum or maximum of a form and a value that does not depend on the carry."""
         positive = isinstance(moving.factor, Literal) and moving.factor.number > 0
-        exact = self.floating or (moving.factor is ONE and moving.term is None)
-        if still.factor is not None or not exact or not (moving.factor is ONE or positive):
+        if still.factor is not None or not (moving.factor is ONE or positive):
             raise _NotLinear
         low, high = (None if b is None else self._apply(op, b, still.term) for b in (moving.low, moving.high))
         if op is MAXIMUM:
