@@ -35,7 +35,7 @@ class Decisions:
         self.roots = [*(value for store in nest.stores for value in store.values), *nest.updates]
         parts = bottom_up(self.roots, lambda value: () if isinstance(value, Reduce | Register) else value.operands)
         self._always = [value for value in parts if value.reports or isinstance(value, Reduce | Search)]
-        self._depth: int | None = None
+        self._depths: dict[tuple[Value, ...], int] = {}
 
     def copies(self, most: int) -> int:
         """How many of at most so many steps are written one after the other: one, if it has many leaves."""
@@ -45,10 +45,11 @@ class Decisions:
         """Write a step. What may report an error is computed whatever is chosen, and so is what has loops."""
         for value in self._always:
             self.values.value(value, point)
-        if self._depth is None:
+        guessed = self.frame.guessed
+        if guessed not in self._depths:
             depths = range(DEEPEST, -1, -1)
-            self._depth = next(depth for depth in depths if self._leaves(point, depth, {}) <= MOST_LEAVES)
-        self._decide(point, self._depth)
+            self._depths[guessed] = next(depth for depth in depths if self._leaves(point, depth, {}) <= MOST_LEAVES)
+        self._decide(point, self._depths[guessed])
 
     def _decide(self, point: Point, depth: int) -> None:
         frame, time, before = self.frame, self.frame.nest.time, self.frame.decided
@@ -85,7 +86,7 @@ class Decisions:
             done.add(value)
             if truth_of(value, decided) is not None:
                 return None
-            if value in self.frame.nest.guessed and isinstance(value, Apply):
+            if value in self.frame.guessed and isinstance(value, Apply):
                 condition, *chosen = value.args
                 if (truth := truth_of(condition, decided)) is None:
                     return asked(condition)

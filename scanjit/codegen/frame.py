@@ -84,7 +84,7 @@ class Frame:
     registers : the variables that are carried through time, by register and vector.
     order : the order of rows, if those that a mask wants come first.
     tested : the variables that must not be NaN, while steps are written as if nothing were NaN; None elsewhere.
-    branches : whether choices that are guessed are written as branches.
+    guessed : the choices that are written as branches.
     decided : the conditions that are known behind branches, and what they are.
     fresh : makes new variables.
     squares : where the vectors of accesses lie that were turned (see `codegen.across`), by access and vector.
@@ -106,7 +106,7 @@ class Frame:
         self.registers: dict[tuple[int, int], str] = {}
         self.order: RowOrder | None = None
         self.tested: list[str] | None = None
-        self.branches = True
+        self.guessed = nest.guessed
         self.decided: Mapping[Value, bool] = {}
         self.squares: dict[tuple[Access, int], Turned] = {}
         self._hidden: list[tuple[NestLoop, int, str] | None] = [None]

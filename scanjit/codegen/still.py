@@ -35,7 +35,7 @@ class StillTime:
         carries, point, steps = dict(frame.registers), Point(width=nest.still), nest.still * TOGETHER
         states = {place: frame.line("state", f"spread_x{nest.still}({name})") for place, name in carries.items()}
         name = frame.loop(time, "t", (start, stop), steps, most)
-        frame.registers, branches, frame.branches = dict(states), frame.branches, False
+        frame.registers, guessed, frame.guessed = dict(states), frame.guessed, ()
         frame.lane, outer, inside = time, frame.lane, len(frame.scopes)
         memos: list[dict[object, str]] = []
         tests: list[str] = []
@@ -55,7 +55,7 @@ class StillTime:
                     memo[update, 0, 0, nest.still] = states[register.index, 0]
                 self.values.store(point)
             frame.pop(inside)
-        frame.registers, frame.branches, frame.lane = carries, branches, outer
+        frame.registers, frame.guessed, frame.lane = carries, guessed, outer
         frame.push(f"if not {still}:")
         self._steps(name, f"{name} + {steps}")
         for place, state in states.items():

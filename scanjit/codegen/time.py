@@ -12,7 +12,8 @@ from scanjit.codegen.names import suffix
 from scanjit.codegen.neighbours import in_pairs
 from scanjit.codegen.still import TOGETHER, StillTime
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import Extrema, NestLoop, Register, Value
+from scanjit.schedule.nests import Extrema, NestLoop, Register, Value, loops_of
+from scanjit.schedule.tiles.guesses import waits
 
 STRETCH = 1024
 """After so many steps, it is decided anew in which form the next ones are computed."""
@@ -75,7 +76,10 @@ class TimeInside:
         for number, written in enumerate(forms):
             frame.push(f"if {form} == {number}:")
             written(first, end)
+            before = frame.line("before", took[number])
             frame.scope.add(f"{took[number]} = (clock() - {begun})*{times}")
+            frame.push(f"if {learns} < -1:")
+            frame.scope.add(f"{took[number]} = (3*{before} + min({took[number]}, 2*{before})) // 4")
             frame.pop(inside)
         frame.scope.add(f"{learns} = {learns} - 1")
         frame.push(f"if {learns} < 0:")
@@ -101,25 +105,29 @@ class TimeInside:
         frame.pop(depth)
 
     def _forms(self, copies: int) -> list[Callable[[str, str], None]]:
-        """What writes stretches of steps: with branches, without them, and as if they changed nothing."""
-        forms: list[Callable[[str, str], None]] = [partial(self._without_branches, copies=copies)]
-        if self.frame.nest.guessed:
-            forms.insert(0, lambda start, stop: self._steps(start, stop, self.decisions.copies(copies), STRETCH))
+        """What writes stretches of steps: with all branches, with those that wait for a carry, without them, and as if
+        they changed nothing."""
+        guessed = self.frame.nest.guessed
+        waiting = tuple(value for value in guessed if waits(value.operands[0]))
+        alone = tuple(value for value in waiting if not loops_of(value.operands[0]))
+        sets = dict.fromkeys([guessed, waiting, alone, ()])
+        forms: list[Callable[[str, str], None]] = [partial(self._with, guessed=each, copies=copies) for each in sets]
         if self.frame.nest.still:
             still = StillTime(self.frame, self.values, self._steps)
             forms.append(lambda start, stop: still.write(self.time, start, stop, STRETCH))
         return forms
 
-    def _without_branches(self, start: str, stop: str, copies: int) -> None:
-        self.frame.branches = False
-        self._steps(start, stop, copies, STRETCH)
-        self.frame.branches = True
+    def _with(self, start: str, stop: str, guessed: tuple[Value, ...], copies: int) -> None:
+        """Write a stretch of steps in which some choices are branches."""
+        before, self.frame.guessed = self.frame.guessed, guessed
+        self._steps(start, stop, self.decisions.copies(copies) if guessed else copies, STRETCH)
+        self.frame.guessed = before
 
     def _steps(self, start: str, stop: str, copies: int = 1, most: int | None = None) -> None:
         """Write a loop over steps, `copies` of them in each turn, with at most `most` turns."""
         frame, depth, extrema = self.frame, len(self.frame.scopes), self.frame.nest.extrema
         name = frame.loop(self.time, "t", (start, stop), copies, most)
-        if copies > 1 and extrema is not None:
+        if copies > 1 and extrema is not None and not frame.guessed:
             self._hopeful(extrema, name, copies)
         else:
             self._turn(name, copies)
@@ -131,7 +139,7 @@ class TimeInside:
             self.frame.memos[-1] = {}
             count(self.frame, self.time, f"{start} + {copy}" if copy else start)
             for point in self.frame.points():
-                if self.frame.nest.guessed and self.frame.branches and self.frame.tested is None:
+                if self.frame.guessed:
                     self.decisions.write(point)
                 else:
                     self._step(point)

@@ -124,7 +124,7 @@ class Values:
 
     def _chosen(self, value: Value) -> Value | None:
         """What is chosen, if a value is a choice and its condition is decided."""
-        if not self.frame.decided or value not in self.frame.nest.guessed or not isinstance(value, Apply):
+        if not self.frame.decided or value not in self.frame.guessed or not isinstance(value, Apply):
             return None
         truth = truth_of(value.args[0], self.frame.decided) if value.op is WHERE else None
         return None if truth is None else value.args[1 if truth else 2]
@@ -145,7 +145,7 @@ class Values:
             self.frame.memos[level][key] = self.value(chosen, point)
             return self.frame.memos[level][key]
         level, key = self._key(value, point)
-        if self.frame.branches and value in self.frame.nest.guessed and isinstance(value, Apply):
+        if value in self.frame.guessed and isinstance(value, Apply):
             return self._guessed(value, point, level, key)
         if isinstance(value, Search) and not self._is_for_all(value, point):
             return self._searched(value, point)

@@ -245,7 +245,8 @@ def _not_negative(node: Node, depth: int = 4) -> bool:
 @rules.rule(ops.WHERE)
 def where(node: Node) -> Node | None:
     """where(true, x, y) -> x;  where(false, x, y) -> y;  where(c, x, x) -> x;  where(~c, x, y) -> where(c, y, x);
-    where(c, where(c, x, _), where(c, _, y)) -> where(c, x, y)"""
+    where(c, where(c, x, _), where(c, _, y)) -> where(c, x, y);
+    where(c & d, x, where(c, y, z)) -> where(c, where(d, x, y), z);  likewise for ~c"""
     condition, x, y = node.operands
     known = scalar(condition)
     if known is not None:
@@ -258,6 +259,13 @@ def where(node: Node) -> Node | None:
         x, y = (b.operands[i] if _asks(b, condition) else b for i, b in enumerate((x, y), start=1))
         new = ops.WHERE(condition, x, y)
         return new if new.type.shape == node.type.shape else None
+    both = condition.op is ops.AND and all(arg is not y for arg in x.operands)  # an index from the end of an axis
+    for part, rest in (condition.operands, condition.operands[::-1]) if both else ():
+        inverted = part.op is ops.INVERT
+        if _asks(y, base := part.operands[0] if inverted else part):
+            _, yes, no = y.operands
+            yes, no = (yes, ops.WHERE(rest, x, no)) if inverted else (ops.WHERE(rest, x, yes), no)
+            return stretch(ops.WHERE(base, yes, no), node)
     return None
 
 

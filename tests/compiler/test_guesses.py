@@ -222,21 +222,35 @@ def test_a_step_is_a_tree() -> None:
 
 
 def forms_of(step: Any) -> list[str]:
-    """The two forms of a step: with branches, and without them."""
+    """The forms of a step: with all branches, with those that wait, and without them."""
     x = sj.vector("x", "float64")
     with Config(width=4).active():
         source = sj.function([x], sj.scan(step, x, 0), mode="emulate").source
-    first, second = source.split("took0 = (clock()")
-    return [first[first.index("form0 == 0:") :], second[second.index("form0 == 1:") : second.index("took1 =")]]
+    parts = source.split(" = (clock()")[:-1]
+    return [part[part.index(f"form0 == {number}:") :] for number, part in enumerate(parts)]
 
 
-def test_a_bound_of_an_integer_is_a_branch_and_a_choice_that_does_not_wait_is_none() -> None:
-    branches, without = forms_of(lambda x, h: sj.maximum(h + sj.where(x > 0.0, 1, -1), 0))
-    assert branches.count("if any_of(") == branches.count("= x") == branches.count("select(") == 4
-    assert without.count("if any_of(") == 0
+def test_a_bound_of_an_integer_is_a_branch_and_a_choice_that_does_not_wait_is_one_in_one_form() -> None:
+    every, waiting, without = forms_of(lambda x, h: sj.maximum(h + sj.where(x > 0.0, 1, -1), 0))
+    assert [form.count("if any_of(") for form in (every, waiting, without)] == [12, 4, 0]
+    assert [form.count("select(") for form in (every, waiting, without)] == [0, 4, 8]
+
+
+def test_the_form_with_branches_has_whole_maxima() -> None:
+    """Both forms that branch would have to go back if something were NaN."""
+    x = sj.vector("x", "float64")
+
+    def step(x: Any, stop: Any) -> Any:
+        return sj.where(x > stop + 5.0, x, sj.maximum(stop, x - 2.0))
+
+    with Config(width=4).active():
+        source = sj.function([x], sj.scan(step, x, 0.0), mode="emulate").source
+    first, second = source.split(" = (clock()")[:2]
+    assert "maximum(" in first and "select_freely(" not in first[first.index("form0 == 0:") :]
+    assert "select_freely(" in second[second.index("form0 == 1:") :]
 
 
 def test_integers_are_chosen_by_each_part_of_a_condition() -> None:
-    _, without = forms_of(lambda x, h: sj.where(((h > 3) & ~(x > 0.0)) | (h < 0), 0, h + 1))
+    *_, without = forms_of(lambda x, h: sj.where(((h > 3) & ~(x > 0.0)) | (h < 0), 0, h + 1))
     assert without.count("select(") == 3 * without.count(" store(")
     assert not any(sign in without for sign in ("&", "|", "~"))

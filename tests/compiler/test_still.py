@@ -106,7 +106,7 @@ def test_extrema_of_two_zeros(dtype: str, monkeypatch: pytest.MonkeyPatch) -> No
     for forms in (True, False):
         if not forms:
             monkeypatch.setattr(apply, "still_lanes", lambda *_: 0)
-            monkeypatch.setattr(apply, "in_two_forms", lambda nest, *_: nest)
+            monkeypatch.setattr(apply, "in_forms", lambda nest, *_: nest)
         f = sj.function([x, start], list(sj.scan(peak, x, [NOT, start, None])), name=f"forms_{forms}")
         assert forms == ("clock()" in f.source)
         assert forms == ("select(isnan(" in f.source)

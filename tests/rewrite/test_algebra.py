@@ -71,6 +71,14 @@ CASES: dict[str, Case] = {
         lambda x, y: (x > y) | (fn("where", x > y, x, y) * 2.0 < x),
         lambda x, y: (x > y) | (y * 2.0 < x),
     ),
+    "where(d & c, x, where(c, y, z))": (
+        lambda x, y: fn("where", (x > 2.0) & (x > y), x, fn("where", x > y, y, x * y)),
+        lambda x, y: fn("where", x > y, fn("where", x > 2.0, x, y), x * y),
+    ),
+    "where(~c & d, x, where(c, y, z))": (
+        lambda x, y: fn("where", ~(x > y) & (x > 2.0), x, fn("where", x > y, y, x * y)),
+        lambda x, y: fn("where", x > y, y, fn("where", x > 2.0, x, x * y)),
+    ),
     "where(~c, x, y)": (lambda x, y: fn("where", ~(x > y), x, y), lambda x, y: fn("where", x > y, y, x)),
     "x + (2 * 3)": (lambda x, y: x + fn("mul", constant(2.0, x.dtype), constant(3.0, x.dtype)), lambda x, y: x + 6.0),
     "x + broadcast(0)": (lambda x, y: x + full(0.0, x.type.shape, x.dtype), lambda x, y: x),

@@ -10,7 +10,7 @@ from scanjit.schedule.tiles import few, lanes, strips
 from scanjit.schedule.tiles.along import Kept, never
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.extrema import extrema
-from scanjit.schedule.tiles.guesses import in_two_forms, with_guesses
+from scanjit.schedule.tiles.guesses import in_forms, with_guesses
 from scanjit.schedule.tiles.linear import lanewise
 from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.tiles.products import reductions_of
@@ -101,7 +101,7 @@ def with_tile(nest: Nest, target: Target, once: bool, kept: Kept = never, change
     tile = replace(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
     if (solved := lanewise(nest, tile)) is not None:
         return replace(nest, tile=tile, lanewise=solved)
-    nest = in_two_forms(nest, target)
+    nest = in_forms(nest, target)
     return replace(nest, tile=tile, extrema=extrema(nest, target), still=still_lanes(nest, target))
 
 

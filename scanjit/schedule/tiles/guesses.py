@@ -4,8 +4,9 @@ In `w + where(y * (x @ w) <= 0, y, 0) * x`, each step waits for the sum of the s
 processor guesses which way it goes and begins with the next step. Only if the guess is wrong, it waits, and begins
 anew. What is not chosen is not computed either.
 
-Whether guesses are mostly right depends on the data. So a nest with time has its steps twice, with branches and without
-them, and takes those that were faster in the last stretch of steps. `codegen.decisions` writes those with branches.
+Whether guesses are mostly right depends on the data. So a nest with time has its steps in several forms: with a branch
+for each choice, with branches for those that wait for a carry, and without branches. It takes the form that was fastest
+in the last stretch of steps. `codegen.decisions` writes those with branches.
 
 In a loop of several nests, which has its steps once, choices are branches only where guesses are often right: if one of
 the two values is nothing, as in a step that changes nothing, or a term that is 0. Two other values, such as 1 and -1,
@@ -53,24 +54,24 @@ def condition_of(value: Value) -> Value | None:
     return None
 
 
-def in_two_forms(nest: Nest, target: Target) -> Nest:
-    """A nest with time, and the choices that are branches in one of the two forms of its steps. There are none if it
-    has one form, as no step waits for a choice. A bound of an integer that is carried is such a choice."""
+def in_forms(nest: Nest, target: Target) -> Nest:
+    """A nest with time, and the choices that are branches in one of the forms of its steps. There are none if it has
+    one form, as no step waits for a choice. A bound of an integer that is carried is such a choice."""
     if nest.time is None or nest.space or nest.lanewise is not None or not target.is_x86:  # others have no such clock
         return nest
     chosen = nest.rebuilt(values={value: _as_choice(value) for value in walk_values(nest.updates) if _is_bound(value)})
-    found = tuple(value for value in chosen.values if _is_choice(value) and _waits(value.operands[0]))
+    found = tuple(value for value in chosen.values if _is_choice(value) and _varies(value))
     if len(found) > MOST or len(chosen.values) > LONGEST:
         return nest
     needed = set(walk_values(chosen.updates))
-    waiting = any(value in needed and _waits(value.operands[0]) for value in found)
+    waiting = any(value in needed and waits(value.operands[0]) for value in found)
     return replace(chosen, guessed=found) if waiting else nest
 
 
 def _is_bound(value: Value) -> bool:
     """Whether a value is an integer that waits, or a number if it is beyond that."""
     whole = isinstance(value, Apply) and value.op in (MAXIMUM, MINIMUM) and kind_of(value.dtype).integral
-    return whole and any(isinstance(operand, Literal) for operand in value.operands) and _waits(value)
+    return whole and any(isinstance(operand, Literal) for operand in value.operands) and waits(value)
 
 
 def _as_choice(value: Value) -> Value:
@@ -84,7 +85,7 @@ def _is_choice(value: Value) -> bool:
     return (isinstance(value, Apply) and value.op is WHERE) or condition_of(value) is not None
 
 
-def _waits(condition: Value) -> bool:
+def waits(condition: Value) -> bool:
     """Whether a condition depends on a register."""
     return any(isinstance(part, Register) for part in walk_values([condition]))
 
