@@ -76,7 +76,8 @@ def _is_linear(value: Node, moving: Collection[Node]) -> bool:
         moves = [x in moving for x in node.operands]
         if node.op in (ADD, SUB, NEG):
             continue
-        if node.op in (MUL, DIV, MAXIMUM, MINIMUM) and sum(moves) == 1 and not (node.op is DIV and moves[1]):
+        scales = node.op in (MUL, DIV) and node.type.kind.floating and not (node.op is DIV and moves[1])
+        if (scales or node.op in (MAXIMUM, MINIMUM)) and sum(moves) == 1:
             continue
         if not (node.op is WHERE and not moves[0]) and not (node.op is CLIP and moves == [True, False, False]):
             return False

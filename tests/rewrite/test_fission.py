@@ -331,9 +331,10 @@ def test_the_initial_value_is_added() -> None:
     assert new[1].op is ADD
 
 
-def of_numbers(step: Callable[..., Any], carries: int, ys: int = 0) -> Node:
+def of_numbers(step: Callable[..., Any], carries: int, ys: int = 0, dtype: str = "float64") -> Node:
     """The loop of a step of numbers, after fission."""
-    found = scan(step, [symbol("s", "T")], [*(symbol(f"h{i}") for i in range(carries)), *[None] * ys])
+    inits = [*(symbol(f"h{i}", dtype=dtype) for i in range(carries)), *[None] * ys]
+    found = scan(step, [symbol("s", "T", dtype=dtype)], inits)
     found = [found] if isinstance(found, Node) else found
     lasts = [PART(y.args[0], index=i) for i, y in enumerate(found[:carries])]
     return one(passed("prune hoist_post", [*lasts, *found[carries:]])[0])
@@ -357,8 +358,15 @@ def test_cheap_sums_of_numbers_stay_in_loops_that_wait() -> None:
         q, _ = fires(r, p)
         return q, acc + fn("log", q * q + 1.0)
 
+    def read(r: Node, p: Node, acc: Node) -> Any:
+        """Numbers that are read digit by digit: steps of integers with factors do not fill lanes."""
+        digit = fn("less", r, 10)
+        return fn("where", digit, p * 10 + r, 0), acc + fn("where", digit, 0, p)
+
     assert shape(of_numbers(counted, 2))[0] == 2
     assert shape(of_numbers(likelihood, 2))[0] == 1
+    assert shape(of_numbers(read, 2, dtype="int64"))[0] == 2
+    assert shape(of_numbers(read, 2))[0] == 1
     assert shape(of_numbers(lambda r, p, acc: (q := 0.5 * p + r, acc + q * q), 2))[0] == 1
     assert shape(of_numbers(lambda r, p, acc: (fn("tanh", p), acc + r * r), 2))[0] == 1, "no carry is needed"
 
