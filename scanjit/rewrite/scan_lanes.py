@@ -120,7 +120,9 @@ def _of_elements(node: Node, row: Node) -> Node:
         places = range(types.as_int(row.type.shape[0]))
         found = [GATHER(*row.operands, constant(place, "int64"), axis=0) for place in places]
         if isinstance(node.op, Reduction):
-            return reduce(node.op.join, found)
+            while len(found) > 1:  # in pairs: the last extremum waits for few others
+                found = [reduce(node.op.join, found[i : i + 2]) for i in range(0, len(found), 2)]
+            return found[0]
         return node.op(CONCATENATE(*(DIMSHUFFLE(x, order=(None,)) for x in found), axis=0), axis=0)
 
 
