@@ -37,6 +37,16 @@ def coins(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
     return {"way": rng.integers(0, 2, sizes["T"])}
 
 
+def prices(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """A price that walks."""
+    return {"x": np.cumsum(rng.standard_normal(sizes["T"])).astype(dtype)}
+
+
+def text(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """Digits and commas."""
+    return {"way": rng.integers(0, 11, sizes["T"])}
+
+
 def program(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
     """What a stack machine runs: it pushes numbers (0), adds (1), multiplies (2) and subtracts (3). A processor learns
     the branches of 10,000 instructions that are run again and again, so there should be more."""
@@ -137,6 +147,29 @@ def bounded_walk(way: Any) -> Any:
     return sj.scan(lambda way, at: sj.maximum(at + sj.where(sj.equal(way, 1), 1, -1), 0), way, 0)
 
 
+def trailing_stop(x: Any) -> Any:
+    """A stop two below the price, or above it. It never goes back, and changes sides if the price crosses it."""
+    import scanjit as sj
+
+    def step(x: Any, stop: Any, long: Any) -> Any:
+        turns = sj.where(long, x < stop, x > stop)
+        follows = sj.where(long, sj.maximum(stop, x - 2.0), sj.minimum(stop, x + 2.0))
+        return sj.where(turns, sj.where(long, x + 2.0, x - 2.0), follows), long ^ turns
+
+    return sj.scan(step, x, [-1e9, sj.as_tensor(np.bool_(True))])[0]
+
+
+def total(way: Any) -> Any:
+    """The sum of the numbers in a text of digits and commas (10)."""
+    import scanjit as sj
+
+    def step(way: Any, number: Any, total: Any) -> Any:
+        digit = way < 10
+        return sj.where(digit, sj.minimum(number * 10 + way, 9999), 0), total + sj.where(digit, 0, number)
+
+    return sj.scan(step, way, [0, 0])[1][-1]
+
+
 def last_one(way: Any) -> Any:
     """Who is left in a circle of which every seventh leaves, after Josephus; only how many there are matters."""
     import scanjit as sj
@@ -187,6 +220,8 @@ CASES = [
     case("longest window", longest_window, shares, FREE, MANY),
     case("greater one before", greater_before, shares, FREE, MANY, ("T",)),
     case("bounded walk", bounded_walk, coins, {"way": {0: "T"}}, MANY, ("T",)),
+    case("trailing stop", trailing_stop, prices, FREE, MANY, ("T",)),
+    case("numbers in a text", total, text, {"way": {0: "T"}}, MANY),
     case("last one of a circle", last_one, coins, {"way": {0: "T"}}, MANY),
     case("rotation", rotation, two_columns, FREE, MANY, ("T",)),
     case("GRU, 3 units", small_gru, units, FREE, LONG, ("T",)),

@@ -111,6 +111,36 @@ def bounded_walk(way):
 
 
 @compiled
+def trailing_stop(x):
+    """A stop two below the price, or above it. It never goes back, and changes sides if the price crosses it."""
+    path, stop, long = np.empty_like(x), -1e9, True
+    for t in range(x.shape[0]):
+        if long:
+            if x[t] < stop:
+                stop, long = x[t] + 2.0, False
+            else:
+                stop = max(stop, x[t] - 2.0)
+        elif x[t] > stop:
+            stop, long = x[t] - 2.0, True
+        else:
+            stop = min(stop, x[t] + 2.0)
+        path[t] = stop
+    return path
+
+
+@compiled
+def total(way):
+    """The sum of the numbers in a text of digits and commas (10)."""
+    number = total = 0
+    for t in range(way.shape[0]):
+        if way[t] < 10:
+            number = min(number * 10 + way[t], 9999)
+        else:
+            total, number = total + number, 0
+    return np.array(total)
+
+
+@compiled
 def last_one(way):
     """Who is left in a circle of which every seventh leaves, after Josephus; only how many there are matters."""
     at = 0
