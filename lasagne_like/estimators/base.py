@@ -7,7 +7,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -71,6 +71,7 @@ class Samples:
             yield x, mask.astype(dtype), targets, t[..., -1].astype(dtype)
 
 
+@dataclass(eq=False, repr=False)
 class Recurrent(BaseEstimator, ABC):
     """A recurrent network as an estimator.
 
@@ -119,33 +120,24 @@ class Recurrent(BaseEstimator, ABC):
     network_ : the network; `lasagne_like.layers.summary(model.network_.output)` shows it.
     """
 
-    def __init__(
-        self,
-        cell: Any = "lstm",
-        units: int = 32,
-        layers: int = 1,
-        bidirectional: bool = False,
-        dropout: float = 0.0,
-        optimizer: Any = "adam",
-        learning_rate: Any = 0.003,
-        alpha: float = 0.0,
-        max_norm: float | None = None,
-        batch_size: int = 32,
-        epochs: int = 50,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 5,
-        warm_start: bool = False,
-        random_state: Any = None,
-        dtype: str = "float32",
-        verbose: bool = False,
-    ) -> None:
-        self.cell, self.units, self.layers, self.bidirectional = cell, units, layers, bidirectional
-        self.dropout, self.optimizer, self.learning_rate = dropout, optimizer, learning_rate
-        self.alpha, self.max_norm = alpha, max_norm
-        self.batch_size, self.epochs = batch_size, epochs
-        self.early_stopping, self.validation_fraction, self.patience = early_stopping, validation_fraction, patience
-        self.warm_start, self.random_state, self.dtype, self.verbose = warm_start, random_state, dtype, verbose
+    cell: Any = "lstm"
+    units: int = 32
+    layers: int = 1
+    bidirectional: bool = False
+    dropout: float = 0.0
+    optimizer: Any = "adam"
+    learning_rate: Any = 0.003
+    alpha: float = 0.0
+    max_norm: float | None = None
+    batch_size: int = 32
+    epochs: int = 50
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    patience: int = 5
+    warm_start: bool = False
+    random_state: Any = None
+    dtype: str = "float32"
+    verbose: bool = False
 
     # ---- what differs between estimators -----------------------------------------------------------------------------
 
@@ -240,7 +232,7 @@ class Recurrent(BaseEstimator, ABC):
         options |= {"schedule": network.schedule, "history": history, "verbose": bool(self.verbose)}
         training.fit(network.train, batches, epochs, **options)
 
-    _kept: tuple[str, ...] = ()
+    _kept: ClassVar[tuple[str, ...]] = ()
     """The names of the attributes that `_learned` returns."""
 
     def _sequences(self, X: Any, y: Any, features: int | None = None) -> tuple[list[np.ndarray], list[int]]:

@@ -1,7 +1,7 @@
 """`RecurrentClassifier`: a class for each sequence."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -40,30 +40,11 @@ class RecurrentClassifier(ClassifierMixin, Labelling):
     (dtype('bool'), (3, 2), True)
     """
 
-    _classes = True
-
     def _learned(self, y: Any, lengths: Sequence[int]) -> dict[str, Any]:
         return {"classes_": known_classes(distinct([_labels(y)]), type(self).__name__)}
 
     def _encoded(self, y: Any, lengths: Sequence[int], learned: dict[str, Any]) -> list[np.ndarray]:
         return list(numbers_of(_labels(y), learned["classes_"]))
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Go through the data once, from the weights of the last call on.
-
-        Parameters
-        ----------
-        X, y : see `fit`
-        classes : array, optional
-            All labels that any call will see. Needed in the first call if its `y` has not all of them.
-        sample_weight : array, optional
-            A factor of the loss of each sequence.
-
-        Returns
-        -------
-        The estimator.
-        """
-        return self._partial_fit_labels(X, y, classes, sample_weight)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probabilities of the classes, in the order of `classes_`: an array (samples, classes)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,39 +17,14 @@ _NAMES = {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers", "U": "
 """For each kind of dtype, what its labels are called in errors."""
 
 
+@dataclass(eq=False, repr=False)
 class Labelling(Recurrent, ABC):
     """The base of estimators whose targets are labels."""
 
     _classes = True
     _kept = ("classes_",)
 
-    def __init__(
-        self,
-        cell: Any = "lstm",
-        units: int = 32,
-        layers: int = 1,
-        bidirectional: bool = False,
-        dropout: float = 0.0,
-        optimizer: Any = "adam",
-        learning_rate: Any = 0.003,
-        alpha: float = 0.0,
-        max_norm: float | None = None,
-        batch_size: int = 32,
-        epochs: int = 50,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 5,
-        warm_start: bool = False,
-        random_state: Any = None,
-        dtype: str = "float32",
-        verbose: bool = False,
-        class_weight: Any = None,
-    ) -> None:
-        super().__init__(
-            cell, units, layers, bidirectional, dropout, optimizer, learning_rate, alpha, max_norm, batch_size, epochs,
-            early_stopping, validation_fraction, patience, warm_start, random_state, dtype, verbose,
-        )  # fmt: skip
-        self.class_weight = class_weight
+    class_weight: Any = None
 
     def _outputs(self, learned: dict[str, Any]) -> int:
         return len(learned["classes_"])
@@ -73,7 +49,21 @@ class Labelling(Recurrent, ABC):
             if not isinstance(weight, numbers.Real) or not 0 <= float(weight) < np.inf:
                 raise ValueError(f"class_weight of {name!r} must be a number of at least 0, got {weight!r}")
 
-    def _partial_fit_labels(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Go through the data once, from the weights of the last call on.
+
+        Parameters
+        ----------
+        X, y : see `fit`
+        classes : array, optional
+            All labels that any call will see. Needed in the first call if its `y` has not all of them.
+        sample_weight : array, optional
+            A factor of the loss of each sequence. For a tagger, also a list of arrays with a factor for each step.
+
+        Returns
+        -------
+        The estimator.
+        """
         if isinstance(self.class_weight, str):
             raise ValueError(
                 f"class_weight={self.class_weight!r} needs all data at once: pass partial_fit a dictionary of weights"

@@ -1,7 +1,7 @@
 """`SequenceTagger`: a label for each step."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -46,23 +46,6 @@ class SequenceTagger(Labelling):
 
     def _encoded(self, y: Any, lengths: Sequence[int], learned: dict[str, Any]) -> list[np.ndarray]:
         return [numbers_of(tags, learned["classes_"]) for tags in _tags(y, lengths)]
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Go through the data once, from the weights of the last call on.
-
-        Parameters
-        ----------
-        X, y : see `fit`
-        classes : array, optional
-            All labels that any call will see. Needed in the first call if its `y` has not all of them.
-        sample_weight : array or list of arrays, optional
-            A factor of the loss of each sequence, or of each step.
-
-        Returns
-        -------
-        The estimator.
-        """
-        return self._partial_fit_labels(X, y, classes, sample_weight)
 
     def predict_proba(self, X: Any) -> Any:
         """The probabilities of the labels of each step, in the order of `classes_`: a list of arrays (steps, classes);
