@@ -108,9 +108,7 @@ def as_expression(input: Any) -> sj.Node:
         return input
     try:
         return sj.as_tensor(input)
-    except Exception as error:
-        if sj.from_signal_handler(error):
-            raise
+    except sj.not_from_signal_handler(Exception) as error:
         raise TypeError(
             f"{input!r} (a {type(input).__name__}) is neither a symbolic expression nor something to make a constant "
             f"of: {error}"

@@ -29,6 +29,7 @@ from scanjit.errors import (
     ScanjitError,
     ShapeError,
     from_signal_handler,
+    not_from_signal_handler,
 )
 from scanjit.export import export_numpy
 from scanjit.guests import from_numba
@@ -96,6 +97,7 @@ __all__ = [
     "jvp",
     "load",
     "mixed",
+    "not_from_signal_handler",
     "pprint",
     "print_",
     "replace_file",

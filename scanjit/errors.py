@@ -18,6 +18,7 @@ _inherited: contextvars.ContextVar[tuple[str | None, FrameType] | None] = contex
 )
 _caller: contextvars.ContextVar[FrameType | None] = contextvars.ContextVar("caller", default=None)
 R = TypeVar("R")
+E = TypeVar("E", bound=BaseException)
 
 
 def user_location() -> str:
@@ -134,6 +135,24 @@ def from_signal_handler(error: BaseException) -> bool:
     """
     codes = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
     return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def not_from_signal_handler(*kinds: type[E]) -> tuple[type[E], ...]:
+    """The kinds of exceptions for an `except` clause that does not catch what a signal handler of the user's raised.
+
+    See `from_signal_handler`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> try:
+    ...     raise ValueError("this is no number")
+    ... except sj.not_from_signal_handler(Exception) as error:
+    ...     print(f"the file is damaged: {error}")
+    the file is damaged: this is no number
+    """
+    error = sys.exception()
+    return () if error is not None and from_signal_handler(error) else kinds
 
 
 class suppressed:

@@ -95,9 +95,7 @@ def as_array(value: Any, name: str) -> np.ndarray:
         value = value.float() if hasattr(value, "float") else value.astype("float32")
     try:
         array = np.asarray(value)
-    except Exception as error:  # the __array__ of another library may raise anything
-        if sj.from_signal_handler(error):
-            raise
+    except sj.not_from_signal_handler(Exception) as error:  # the __array__ of another library may raise anything
         raise ValueError(f"{name} is not an array: {error}") from None
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{name} must have real numbers, got dtype {array.dtype}")

@@ -62,9 +62,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
                 for name in archive.files:
                     what = repr(name)
                     found[name] = archive[name]
-        except Exception as error:  # zipfile and NumPy may raise anything for a malformed file
-            if sj.from_signal_handler(error):
-                raise
+        except sj.not_from_signal_handler(Exception) as error:  # zipfile and NumPy raise anything for a malformed file
             raise unreadable(path, f"{what} cannot be read as an array of an .npz file: {error}") from None
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise unreadable(path, "it is an .npy file with one array, not an .npz file")
@@ -185,9 +183,7 @@ def _header(path: Path, text: bytes) -> dict[str, Any]:
 
     try:
         header = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
-    except (ValueError, RecursionError) as error:
-        if sj.from_signal_handler(error):
-            raise
+    except sj.not_from_signal_handler(ValueError, RecursionError) as error:
         raise unreadable(path, f"its header cannot be read: {error}") from None
     if not isinstance(header, dict):
         raise unreadable(path, "its header is not a JSON object")

@@ -56,9 +56,9 @@ def read_keras_h5(path: Path) -> dict[str, list[np.ndarray]]:
     try:
         with h5py.File(path, "r") as file:
             found = dict(_lists(file, "", h5py, path))
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
-        if isinstance(error, sj.FormatError) or sj.from_signal_handler(error):
-            raise
+    except sj.FormatError:
+        raise
+    except sj.not_from_signal_handler(OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         raise unreadable(path, f"it cannot be read as HDF5: {error}") from None
     if not found:
         raise unreadable(path, "it has no arrays where save_weights of Keras 3 writes them: call that")

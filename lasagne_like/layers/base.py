@@ -102,9 +102,7 @@ class Layer(Parametrized):
         try:
             count = sum(param.get_value(borrow=True).size for param in self.get_params())
             return f"{str(self)[:-1]}: {_shown(shapes)} -> {_shown(self.output_shape)}, {count} parameters>"
-        except Exception as error:  # a layer whose __init__ has not finished is shown by its name
-            if sj.from_signal_handler(error):
-                raise
+        except sj.not_from_signal_handler(Exception):  # a layer whose __init__ has not finished is shown by its name
             return str(self)
 
     @property

@@ -69,9 +69,7 @@ def _forms(layer: Layer, include: Any = None, exclude: Any = None) -> dict[str, 
     """The output of notebooks for a layer. For a layer whose `__init__` has not finished, it is the name."""
     try:
         below = [summary(layer)]
-    except Exception as error:
-        if sj.from_signal_handler(error):
-            raise
+    except sj.not_from_signal_handler(Exception):
         below = []
     return sj.show.Document(repr(layer), *below).forms(include, exclude)
 

@@ -60,9 +60,7 @@ class Guest(ABC):
         """Its results of these shapes, computed in Python; a FunctionError if it raises, or returns something else."""
         try:
             found = self.results([x if np.ndim(x) else x[()] for x in arguments], shapes)
-        except Exception as error:
-            if errors.from_signal_handler(error):
-                raise
+        except errors.not_from_signal_handler(Exception) as error:
             raise self.failed(f"{type(error).__name__}: {error}") from error
         got = tuple(map(np.shape, found))
         if got != tuple(shapes):

@@ -230,9 +230,7 @@ def _jobs() -> int:
 def _outcome(function: Function, number: int, part: Any, common: tuple[Any, ...]) -> Outcome:
     try:
         return number, parts_.compute(function, part, common), None
-    except Exception as error:
-        if errors.from_signal_handler(error):
-            raise
+    except errors.not_from_signal_handler(Exception) as error:
         return number, None, error
 
 

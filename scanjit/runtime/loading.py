@@ -90,9 +90,7 @@ def load(path: str | os.PathLike[str], mode: Mode | None = None) -> CompiledFunc
         graph, name, saved_mode = _Loader(content, arrays).function()
     except (OSError, errors.FormatError, errors.NotSupportedError):
         raise
-    except Exception as error:  # whatever a file that nobody wrote leads to
-        if errors.from_signal_handler(error):
-            raise
+    except errors.not_from_signal_handler(Exception) as error:  # whatever a file that nobody wrote leads to
         raise errors.FormatError(
             "this saved function is none that save wrote",
             got=f"{os.fspath(path)!r}: {type(error).__name__}: {error}",

@@ -27,7 +27,7 @@ from contextvars import ContextVar
 from pathlib import Path, PurePosixPath
 
 from scanjit.config import MOST_THREADS, config
-from scanjit.errors import from_signal_handler, suppressed
+from scanjit.errors import not_from_signal_handler, suppressed
 from scanjit.runtime.caches import text_of
 from scanjit.scoped import scoped
 
@@ -85,9 +85,7 @@ def _processors() -> tuple[int, int]:
     global _known
     try:
         found = len(os.sched_getaffinity(0))
-    except (AttributeError, OSError) as error:
-        if from_signal_handler(error):
-            raise
+    except not_from_signal_handler(AttributeError, OSError):
         found = os.cpu_count() or 1
     now = time.monotonic()
     if now - _known[0] > KNOWN_SECONDS:

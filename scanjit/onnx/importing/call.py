@@ -1,6 +1,7 @@
 """One node of an ONNX graph, as it is passed to the functions of the table."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from scanjit.onnx.importing.choices import Choices
 from scanjit.ops.expect import expect
 from scanjit.ops.probe import ASSERT
 from scanjit.ops.shape import RESHAPE
+from scanjit.records import record
 from scanjit.rewrite.match import at_most
 from scanjit.tensor.shapes import specify_shape
 from scanjit.tensor.variables import axis_of
@@ -20,6 +22,7 @@ from scanjit.types import Dim, Dimension
 _REQUIRED: Any = object()
 
 
+@record(frozen=False)
 class Call:
     """A node: its inputs, its attributes, and a function that reads its subgraphs.
 
@@ -36,22 +39,16 @@ class Call:
     source : the name of the model in errors.
     """
 
-    def __init__(
-        self,
-        op: str,
-        version: int,
-        inputs: Sequence[Node | None],
-        outputs: int,
-        attributes: dict[str, Any],
-        run: Callable[[Any, Sequence[Node]], list[Node]],
-        in_subgraph: bool,
-        choices: Choices,
-        source: str,
-    ) -> None:
-        self.op, self.version, self.inputs, self.outputs = op, version, inputs, outputs
-        self.attributes, self.run, self.in_subgraph = attributes, run, in_subgraph
-        self.choices, self.source = choices, source
-        self._read: set[str] = set()
+    op: str
+    version: int
+    inputs: Sequence[Node | None]
+    outputs: int
+    attributes: dict[str, Any]
+    run: Callable[[Any, Sequence[Node]], list[Node]]
+    in_subgraph: bool
+    choices: Choices
+    source: str
+    _read: set[str] = field(default_factory=set)
 
     def unread(self) -> list[str]:
         """The attributes that no function has read: they are not supported."""

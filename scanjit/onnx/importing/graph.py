@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
@@ -16,27 +17,25 @@ from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call
 from scanjit.onnx.importing.choices import Choices
 from scanjit.onnx.importing.table import TABLE
+from scanjit.records import record
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _DEEPEST = 64
 """The most levels of nested calls of functions. More are an error, such as those of a function that calls itself."""
 
 
+@record(frozen=False)
 class GraphScope:
     """The names that are visible in a graph, and the versions of the op sets of its nodes.
 
     `later` maps the names of initializers to functions, which read the value when it is used for the first time.
     """
 
-    def __init__(
-        self,
-        versions: Mapping[str, int],
-        outer: GraphScope | None = None,
-        depth: int = 0,
-        later: Mapping[str, Callable[[], Node]] = MappingProxyType({}),
-    ) -> None:
-        self.versions, self.outer, self.depth, self.later = versions, outer, depth, later
-        self.values: dict[str, Node] = {}
+    versions: Mapping[str, int]
+    outer: GraphScope | None = None
+    depth: int = 0
+    later: Mapping[str, Callable[[], Node]] = MappingProxyType({})
+    values: dict[str, Node] = field(default_factory=dict)
 
     def find(self, name: str) -> Node | None:
         """The value of a name, in this graph or in one around it."""
@@ -124,9 +123,7 @@ class Reader:
             raise errors.FormatError(error.what, got=error.got, expected=error.expected, fix=error.fix) from error
         except errors.ScanjitError:
             raise
-        except Exception as error:  # any error, as no exporter made this file
-            if errors.from_signal_handler(error):
-                raise
+        except errors.not_from_signal_handler(Exception) as error:  # any error, as no exporter made this file
             raise errors.FormatError(f"this node is not valid ({type(error).__name__}: {error})") from error
         named = _count(node.output)
         if named > len(results):
@@ -205,9 +202,7 @@ class Reader:
         defs = package().defs
         try:
             schema = defs.get_schema(op, version or defs.onnx_opset_version(), "")
-        except Exception as error:
-            if errors.from_signal_handler(error):
-                raise
+        except errors.not_from_signal_handler(Exception):
             raise errors.NotSupportedError(f"there is no op {op!r}") from None
         if not schema.has_function:
             raise errors.NotSupportedError(f"the op {op!r} is not supported")

@@ -97,9 +97,7 @@ def load(
         return Model(proto, folder, label, dict(inputs or {}), dict(sizes or {}))
     except errors.ScanjitError:
         raise
-    except Exception as error:  # any error, as no exporter made this file
-        if errors.from_signal_handler(error):
-            raise
+    except errors.not_from_signal_handler(Exception) as error:  # any error, as no exporter made this file
         raise errors.FormatError(
             f"{label} is not a valid ONNX model", got=f"{type(error).__name__}: {error}"
         ) from error
@@ -123,9 +121,7 @@ def _proto(source: Any) -> tuple[Any, str | None, str]:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(bytes(data))
-    except Exception as error:
-        if errors.from_signal_handler(error):
-            raise
+    except errors.not_from_signal_handler(Exception) as error:
         raise errors.FormatError(f"{label} is not an ONNX model, or is truncated", got=str(error)) from None
     return proto, folder, label
 
