@@ -9,7 +9,7 @@ The last stretch of a row may begin in the one before it.
 from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.names import INT64, number, suffix
 from scanjit.kinds import kind_of
-from scanjit.ops.reduce import ArgReduction
+from scanjit.ops.extremes import ArgReduction
 from scanjit.schedule.nests import Apply, Reduce, walk_values
 
 VECTORS = 4
@@ -48,11 +48,10 @@ def search(frame: Frame, value_of: ValueOf, reduction: Reduce, point: Point, nam
 
     def terms(start: str) -> list[str]:
         """The vectors of terms of a stretch."""
-        found, inside = [], len(frame.scopes)
+        found = []
         for k in range(0, length, width):
-            frame.push(None, loop, f"({start} + {k})" if k else start)
-            found.append(frame.line("b", value_of(reduction.term, wide)))
-            frame.pop(inside)
+            with frame.inside(None, loop, f"({start} + {k})" if k else start):
+                found.append(frame.line("b", value_of(reduction.term, wide)))
         return found
 
     def better(a: str, b: str) -> str:
@@ -70,34 +69,30 @@ def search(frame: Frame, value_of: ValueOf, reduction: Reduce, point: Point, nam
     frame.push(f"for {block} in range(0, {size}, {BLOCK * length}):")
     most = [frame.line("most", worst) for _ in range(VECTORS)]
     odd = frame.line("odd", f"{best} != {best}") if floating else ""
-    body = len(frame.scopes)
-    frame.push(f"for {stretch} in range({block}, min({block} + {BLOCK * length}, {size}), {length}):")
-    found = terms(frame.line("start", f"min({stretch}, {size} - {length})"))
-    for one, term in zip(most, found, strict=True):
-        frame.scope.add(f"{one} = {better(term, one)}")
-    if floating:  # NaN is looked for apart, in two vectors with one comparison
-        frame.scope.add(f"{odd} = {' | '.join([odd, *(f'isnan({term})' for term in found)])}")
-    frame.pop(body)
+    with frame.inside(f"for {stretch} in range({block}, min({block} + {BLOCK * length}, {size}), {length}):"):
+        found = terms(frame.line("start", f"min({stretch}, {size} - {length})"))
+        for one, term in zip(most, found, strict=True):
+            frame.scope.add(f"{one} = {better(term, one)}")
+        if floating:  # NaN is looked for apart, in two vectors with one comparison
+            frame.scope.add(f"{odd} = {' | '.join([odd, *(f'isnan({term})' for term in found)])}")
     while len(most) > 1:
         most = [frame.line("most", better(*pair)) for pair in zip(most[::2], most[1::2], strict=True)]
     test = f"({most[0]} {op.sign} {best})"
     if floating:  # nothing is better than NaN
         test = f"({test} | {odd}) & ({best} == {best})"
-    frame.push(f"if any_of({test}):")
-    frame.scope.add(f"{best} = spread_x{width}({op.best.horizontal}({most[0]}))")
-    if floating:
-        frame.push(f"if any_of({odd}):")
-        frame.scope.add(f"{best} = splat_{suffix(dtype, width)}(nan)")
-        frame.pop(len(frame.scopes) - 1)
-    frame.scope.add(f"{first} = {block}")
+    with frame.inside(f"if any_of({test}):"):
+        frame.scope.add(f"{best} = spread_x{width}({op.best.horizontal}({most[0]}))")
+        if floating:
+            with frame.inside(f"if any_of({odd}):"):
+                frame.scope.add(f"{best} = splat_{suffix(dtype, width)}(nan)")
+        frame.scope.add(f"{first} = {block}")
     frame.pop(inside)
     hit, end = frame.line("hit", f"{best} < {best}"), frame.line("end", f"min({first} + {BLOCK * length}, {size})")
     # Of this condition LLVM makes a branch: a processor guesses that the next turn comes, and does not wait.
-    frame.push(f"while {first} < {end} and not any_of({hit}):")
-    start = frame.line("start", f"min({first}, {size} - {length})")
-    frame.scope.add(f"{hit} = {' | '.join(f'({is_it(term, best)})' for term in terms(start))}")
-    frame.scope.add(f"{first} = {first} + {length}")
-    frame.pop(inside)
+    with frame.inside(f"while {first} < {end} and not any_of({hit}):"):
+        start = frame.line("start", f"min({first}, {size} - {length})")
+        frame.scope.add(f"{hit} = {' | '.join(f'({is_it(term, best)})' for term in terms(start))}")
+        frame.scope.add(f"{first} = {first} + {length}")
     frame.scope.add(f"{first} = min({first}, {size}) - {length}")
     total, place = names
     frame.scope.add(f"{total} = spread_x{lanes}(lane0({best}))")

@@ -74,7 +74,7 @@ class Common:
     program : the program.
     timed : the statements whose time is taken, in the order of their numbers; None if no time is taken.
     functions : the functions, by the digest of their text. A function stands behind those that it calls.
-    written : for the key of statements, the function that runs them (see `codegen.written`).
+    written : for the key of statements, the function that runs them (see `codegen.alike`).
     pieces : how nests are computed a piece at a time.
     nests : the sources of nests.
     kept_sizes : the sizes that the statements of `Program.once` depend on.

@@ -57,14 +57,13 @@ class Decisions:
         if question is None or time is None:
             self._step(point)
             return
-        scopes, counter = len(frame.scopes), frame.index[time, 0]
+        counter = frame.index[time, 0]
         for header, answer in ((f"if any_of({self.values.value(question, point)}):", True), ("else:", False)):
-            frame.push(header, time, counter)
-            frame.decided = {**before, question: answer}
-            if answer:
-                frame.scope.add("keep_branch()")  # LLVM would compute both, and choose
-            self._decide(point, depth - 1)
-            frame.pop(scopes)
+            with frame.inside(header, time, counter):
+                frame.decided = {**before, question: answer}
+                if answer:
+                    frame.scope.add("keep_branch()")  # LLVM would compute both, and choose
+                self._decide(point, depth - 1)
         frame.decided = before
 
     def _leaves(self, point: Point, depth: int, decided: Mapping[Value, bool]) -> int:

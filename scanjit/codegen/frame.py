@@ -166,6 +166,16 @@ class Frame:
             self.running.pop()
             self.scope.close()
 
+    @contextmanager
+    def inside(
+        self, header: str | None, loop: NestLoop | None = None, counter: str = "", most: int | None = None
+    ) -> Iterator[None]:
+        """A scope that is open inside this context, see `push`. Scopes that are opened in it are closed with it."""
+        depth = len(self.scopes)
+        self.push(header, loop, counter, most)
+        yield
+        self.pop(depth)
+
     def level_of(self, loops: frozenset[NestLoop]) -> int:
         """The number of the outermost scope in which the counters of `loops` are known."""
         return max([self.level[loop] for loop in loops if loop in self.level], default=0)

@@ -63,11 +63,10 @@ def order_rows(frame: Frame, value_of: ValueOf, lane: NestLoop, rows: NestLoop) 
     def listed(count: str, text: str) -> None:
         """Append rows to the list, without a branch: each row is written, and the next one overwrites it if it does not
         count."""
-        depth, name = len(frame.scopes), frame.fresh("i")
-        frame.push(f"for {name} in range({start}, {stop}):", rows, name)
-        frame.scope.add(f"store_i64({address} + {count}*8, {name})")
-        frame.scope.add(f"{count} += {text.format(f'lane_i64(cast_i64x1({value_of(guard, Point())}), 0)')}")
-        frame.pop(depth)
+        name = frame.fresh("i")
+        with frame.inside(f"for {name} in range({start}, {stop}):", rows, name):
+            frame.scope.add(f"store_i64({address} + {count}*8, {name})")
+            frame.scope.add(f"{count} += {text.format(f'lane_i64(cast_i64x1({value_of(guard, Point())}), 0)')}")
 
     begin, end = frame.bounds(rows)
     start, stop, wanted, other = (frame.fresh(hint) for hint in ("start", "stop", "wanted", "other"))

@@ -6,16 +6,16 @@ from contextlib import contextmanager
 from functools import singledispatch
 
 from scanjit import types
-from scanjit.codegen.call import call_source
 from scanjit.codegen.common import Common, Draft, StatementPlace
 from scanjit.codegen.decomposition import decomposition_source
 from scanjit.codegen.fourier import fourier_source
 from scanjit.codegen.guest import guest_source
-from scanjit.codegen.order import order_source
+from scanjit.codegen.lapack_calls import call_source
 from scanjit.codegen.pack import pack_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
 from scanjit.codegen.roots import roots_source
 from scanjit.codegen.sharing import Variables
+from scanjit.codegen.sorting import order_source
 from scanjit.codegen.source import Source
 from scanjit.codegen.where_true import where_true_source
 from scanjit.schedule.nests import (

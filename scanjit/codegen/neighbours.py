@@ -56,15 +56,10 @@ def _is_plain(access: Access) -> bool:
     return access.panel is None and 2 in access.strides.values() and not kind_of(access.buffer.dtype).is_mask
 
 
-def _apart(access: Access) -> tuple[object, ...]:
-    """All but the offset."""
-    return access.buffer, frozenset(access.strides.items())
-
-
 def _neighbours(accesses: Iterable[Access]) -> dict[object, Part]:
     groups: dict[object, dict[Dimension, Access]] = {}
     for access in accesses:
-        groups.setdefault(_apart(access), {}).setdefault(access.offset, access)
+        groups.setdefault((access.buffer, frozenset(access.strides.items())), {}).setdefault(access.offset, access)
     found: dict[object, Part] = {}
     for group in groups.values():
         for start in group:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from scanjit.codegen.lines import indented
 from scanjit.codegen.words import Words
-from scanjit.ops.order import exchanges
+from scanjit.ops.sorting import exchanges
 
 Names = tuple[str, ...]
 """The variables for a vector of words, and for their places."""

@@ -13,8 +13,8 @@ from scanjit.codegen.space import MANY
 from scanjit.kinds import kind_of
 from scanjit.ops import Reduction
 from scanjit.ops.elementwise import MUL
+from scanjit.ops.extremes import ArgReduction
 from scanjit.ops.promotion import Elementwise
-from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import Apply, Reduce, finds_first, reductions_in, walk_values
 from scanjit.schedule.tiles.products import factors
@@ -177,25 +177,24 @@ class Together:
     def _elements(self, reduction: Reduce, point: Point, size: int) -> list[tuple[str, int]]:
         """The vectors of a few elements of which one is looked for, each with its place. What is missing in the last
         one is no better than any element, and comes behind them."""
-        frame, depth, dtype = self.frame, len(self.frame.scopes), _compared(reduction)
+        frame, dtype = self.frame, _compared(reduction)
         name, elements = suffix(dtype, point.width), list[tuple[str, int]]()
         assert isinstance(reduction.op, ArgReduction)
         for k in range(0, size, point.width):
-            frame.push(None, self.loop, str(k))
-            mask = frame.line("mask", f"head_x{point.width}({size - k})") if size - k < point.width else None
-            frame.masks[-1] = None if mask is None else [mask]
-            term = self.value_of(reduction.term, point)
-            term = term if dtype == reduction.term.dtype else f"cast_{name}({term})"
-            if mask is not None:
-                term = f"select({mask}, {term}, splat_{name}({number(reduction.op.best.initial(dtype))}))"
-            elements.append((frame.line("b", term), k))
-            frame.pop(depth)
+            with frame.inside(None, self.loop, str(k)):
+                mask = frame.line("mask", f"head_x{point.width}({size - k})") if size - k < point.width else None
+                frame.masks[-1] = None if mask is None else [mask]
+                term = self.value_of(reduction.term, point)
+                term = term if dtype == reduction.term.dtype else f"cast_{name}({term})"
+                if mask is not None:
+                    term = f"select({mask}, {term}, splat_{name}({number(reduction.op.best.initial(dtype))}))"
+                elements.append((frame.line("b", term), k))
         return elements
 
     def _extremes(self, totals: Totals, size: int) -> None:
         """The places of extreme elements among a few vectors: the best element is found, and then looked for among
         the bits of masks. NaN is rare, and looked for apart."""
-        frame, depth = self.frame, len(self.frame.scopes)
+        frame = self.frame
         for (reduction, point), (best, bits) in totals.items():
             assert isinstance(reduction.op, ArgReduction)
             elements = self._elements(reduction, point, size)
@@ -214,15 +213,14 @@ class Together:
             found = " | ".join(f"lane_bits({b} == {most}) << {k}" for b, k in elements)
             frame.scope.add(f"{bits} = {found}")
             if kind_of(_compared(reduction)).floating:
-                frame.push(f"if any_of({' | '.join(f'isnan({b})' for b, _ in elements)}):")
-                frame.scope.add(f"{bits} = {' | '.join(f'lane_bits(isnan({b})) << {k}' for b, k in elements)}")
-                frame.scope.add(f"{best} = splat_{suffix(_compared(reduction), point.width)}(nan)")
-                frame.pop(depth)
+                with frame.inside(f"if any_of({' | '.join(f'isnan({b})' for b, _ in elements)}):"):
+                    frame.scope.add(f"{bits} = {' | '.join(f'lane_bits(isnan({b})) << {k}' for b, k in elements)}")
+                    frame.scope.add(f"{best} = splat_{suffix(_compared(reduction), point.width)}(nan)")
 
     def _tournaments(self, totals: Totals, size: int) -> None:
         """The places of extreme elements among a few: each two of them are compared, then each two of the better ones.
         One after the other, each would wait for the one before. NaN is rare, and looked for apart."""
-        frame, depth = self.frame, len(self.frame.scopes)
+        frame = self.frame
         for (reduction, point), (best, place) in totals.items():
             assert isinstance(reduction.op, ArgReduction)
             elements = [
@@ -240,11 +238,10 @@ class Together:
             frame.scope.add(f"{best} = {left[0][0]}")
             frame.scope.add(f"{place} = {left[0][1]}")
             if kind_of(_compared(reduction)).floating:
-                frame.push(f"if any_of({' | '.join(f'isnan({b})' for b, _ in elements)}):")
-                for b, j in reversed(elements):
-                    frame.scope.add(f"{place} = select(isnan({b}), {j}, {place})")
-                    frame.scope.add(f"{best} = select(isnan({b}), {b}, {best})")
-                frame.pop(depth)
+                with frame.inside(f"if any_of({' | '.join(f'isnan({b})' for b, _ in elements)}):"):
+                    for b, j in reversed(elements):
+                        frame.scope.add(f"{place} = select(isnan({b}), {j}, {place})")
+                        frame.scope.add(f"{best} = select(isnan({b}), {b}, {best})")
 
     def _stops_early(self, reduction: Reduce) -> bool:
         """Whether a reduction is the first place at which something is true, and what follows is not looked at: it may
@@ -268,12 +265,11 @@ class Together:
             frame.scope.add("break")
             frame.pop(depth)
             if whole != size:
-                frame.push(f"if {place} == {nowhere}:", self.loop, frame.size(whole))
-                mask = frame.line("mask", f"head_x{lanes}({nowhere} - {frame.size(whole)})")
-                frame.masks[-1] = [mask]
-                hit = self.value_of(answer, point)
-                frame.scope.add(f"{place} = min({frame.size(whole)} + first_bit(lane_bits({hit} & {mask})), {nowhere})")
-                frame.pop(depth)
+                with frame.inside(f"if {place} == {nowhere}:", self.loop, frame.size(whole)):
+                    mask = frame.line("mask", f"head_x{lanes}({nowhere} - {frame.size(whole)})")
+                    frame.masks[-1] = [mask]
+                    bits = f"lane_bits({self.value_of(answer, point)} & {mask})"
+                    frame.scope.add(f"{place} = min({frame.size(whole)} + first_bit({bits}), {nowhere})")
             frame.scope.add(f"{first} = splat_{suffix(reduction.dtype, point.width)}({place})")
 
     def _squares(self, totals: Totals) -> None:
@@ -290,12 +286,11 @@ class Together:
         squares = {load: frame.turned(load, point) for load in loads if lane in load.access.strides}
         inside = len(frame.scopes)
         for k in range(lanes):
-            frame.push(None, self.loop, f"({first} + {k})")
-            for load, square in squares.items():
-                text = f"load_{suffix(load.dtype, lanes)}({square} + {k * lanes * load.dtype.itemsize})"
-                frame.remember(inside, (load, 0, 0, lanes), "x", text)
-            self._add(totals)
-            frame.pop(inside)
+            with frame.inside(None, self.loop, f"({first} + {k})"):
+                for load, square in squares.items():
+                    text = f"load_{suffix(load.dtype, lanes)}({square} + {k * lanes * load.dtype.itemsize})"
+                    frame.remember(inside, (load, 0, 0, lanes), "x", text)
+                self._add(totals)
         frame.pop(depth)
         self.terms(totals, done, size)
 
@@ -323,16 +318,15 @@ class Together:
 
     def _vectors(self, totals: Totals, full: Dimension, step: int) -> None:
         """The loops over whole vectors. If each waits long for the one before, there are first several at a time."""
-        frame, depth, many = self.frame, len(self.frame.scopes), self._side_by_side(len(totals))
+        frame, many = self.frame, self._side_by_side(len(totals))
         if many == 1:
             self._chunks(totals, full, step, 1)
             return
         width = many * step
         whole = full // width * width * types.minimum(full // (LEAST * width), 1)
         if whole != 0:
-            frame.push(None if isinstance(whole, int) else f"if {frame.size(whole)} > 0:")
-            self._chunks(totals, whole, step, many)
-            frame.pop(depth)
+            with frame.inside(None if isinstance(whole, int) else f"if {frame.size(whole)} > 0:"):
+                self._chunks(totals, whole, step, many)
         if whole != full:
             self.terms(totals, frame.size(whole), frame.size(full), step, most=LEAST * many - 1)
 
@@ -372,14 +366,13 @@ class Together:
                 end = frame.parameters.number_of(self.loop, stop)
             self._turns(totals, "0", end, step, many)
             return
-        depth, start = len(frame.scopes), frame.fresh("chunk")
-        frame.push(f"for {start} in range(0, {frame.size(stop)}, {stretch}):")
-        parts = {(r, point): self.empty(r, point) for point in self.points for r in sums}
-        self._turns(totals | parts, start, f"min({start} + {stretch}, {frame.size(stop)})", step, many)
-        for key, (part,) in parts.items():
-            (total,) = totals[key]
-            frame.scope.add(f"{total} = {total} + {part}")
-        frame.pop(depth)
+        start = frame.fresh("chunk")
+        with frame.inside(f"for {start} in range(0, {frame.size(stop)}, {stretch}):"):
+            parts = {(r, point): self.empty(r, point) for point in self.points for r in sums}
+            self._turns(totals | parts, start, f"min({start} + {stretch}, {frame.size(stop)})", step, many)
+            for key, (part,) in parts.items():
+                (total,) = totals[key]
+                frame.scope.add(f"{total} = {total} + {part}")
 
     def _turns(self, totals: Totals, start: str, stop: str, step: int, many: int) -> None:
         """One loop over turns of `many` vectors, each with accumulators of its own, which are joined behind it."""
@@ -391,11 +384,9 @@ class Together:
         name = frame.loop(self.loop, "k", (start, stop), many * step)
         if frame.tile.horizontal:
             frame.masks[-1] = None
-        inside = len(frame.scopes)
         for k, each in enumerate(beside):
-            frame.push(None, self.loop, f"({name} + {k * step})" if k else name)
-            self._add(each)
-            frame.pop(inside)
+            with frame.inside(None, self.loop, f"({name} + {k * step})" if k else name):
+                self._add(each)
         frame.pop(depth)
         while len(beside) > 1:
             others = beside[len(beside) // 2 :]

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from scanjit import types
+from scanjit.codegen.alike import likeness_of
 from scanjit.codegen.beside import BesideWriter, BranchCall
 from scanjit.codegen.brief import Brief, brief, known as known_rows
 from scanjit.codegen.common import Common, Draft, StatementPlace, Written, unused
@@ -20,7 +21,6 @@ from scanjit.codegen.jobs import Jobs, trusts_memory
 from scanjit.codegen.meetings import without_meetings
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.whole import is_alone, is_short, locals_of, row_on_stack, steps_between_looks
-from scanjit.codegen.written import likeness_of
 from scanjit.ops.scan import MOST_UNROLLED
 from scanjit.records import replace
 from scanjit.schedule.nests import (
@@ -211,7 +211,7 @@ class StatementWriter:
 
         If `own` is given, it and the statements decide what is written: a function is written once for statements that
         are alike."""
-        counted = _counted(statements)
+        counted = {atom for statement in every_in(statements) for atom in types.atoms(*statement.counters)}
         given = {atom: name for atom, name in self.common.counters.items() if atom not in counted or name == step}
         facts = None if own is None or self.draft.whole else (*own, self.draft.alone, self.common.turned)
         alike = None if facts is None else likeness_of(statements, self.common, given, at, facts)
@@ -586,8 +586,3 @@ def _loop_of(loop: TimeLoop | RowsApart) -> TimeLoop:
 
 def _loops(few: Portion) -> bool:
     return any(statement.repeats and not statement.ends_early for statement in few)
-
-
-def _counted(statements: Sequence[Statement]) -> set[Atom]:
-    """The atoms of the counters of these statements."""
-    return {atom for statement in every_in(statements) for atom in types.atoms(*statement.counters)}

@@ -72,8 +72,9 @@ class TimeInside:
         frame.push(f"for {first} in range(0, {size}, {STRETCH // LESS}):", self.time, first)
         frame.push(f"if {first} == {end}:")
         frame.scope.add(f"{end} = min({first} + {STRETCH} // {times}, {size})")
-        begun, inside = frame.line("begun", "clock()"), len(frame.scopes)
+        begun = frame.line("begun", "clock()")
         for number, written in enumerate(forms):
+<<<<<<< HEAD
             frame.push(f"if {form} == {number}:")
             written(first, end)
             before = frame.line("before", took[number])
@@ -81,27 +82,29 @@ class TimeInside:
             frame.push(f"if {learns} < -1:")
             frame.scope.add(f"{took[number]} = (3*{before} + min({took[number]}, 2*{before})) // 4")
             frame.pop(inside)
+=======
+            with frame.inside(f"if {form} == {number}:"):
+                written(first, end)
+                frame.scope.add(f"{took[number]} = (clock() - {begun})*{times}")
+>>>>>>> e9496011 (Scopes of generated source are contexts, indented as what they write)
         frame.scope.add(f"{learns} = {learns} - 1")
         frame.push(f"if {learns} < 0:")
         frame.scope.add(f"{form} = 0")
         least = took[0]
         for number, each in enumerate(took[1:], 1):
-            frame.push(f"if {each} < {least}:")
-            frame.scope.add(f"{form} = {number}")
-            frame.pop(inside + 1)
+            with frame.inside(f"if {each} < {least}:"):
+                frame.scope.add(f"{form} = {number}")
             least = frame.line("least", f"min({least}, {each})")
         frame.scope.add(f"{times} = 1")
         frame.scope.add(f"{turn} = ({turn} + 1) & {OFTEN - 1}")
-        frame.push(f"if {turn} == 0:")
-        frame.scope.add(f"{other} = {other} + 1")
-        frame.push(f"if {other} == {len(forms)}:")
-        frame.scope.add(f"{other} = 0")
-        frame.pop(inside + 2)
-        frame.scope.add(f"{form} = {other}")
-        frame.pop(inside + 1)
-        frame.push(f"if {turn} == 0 or {least} == 0:")
-        frame.scope.add(f"{times} = {LESS}")
-        frame.scope.add(f"{learns} = 1")
+        with frame.inside(f"if {turn} == 0:"):
+            frame.scope.add(f"{other} = {other} + 1")
+            with frame.inside(f"if {other} == {len(forms)}:"):
+                frame.scope.add(f"{other} = 0")
+            frame.scope.add(f"{form} = {other}")
+        with frame.inside(f"if {turn} == 0 or {least} == 0:"):
+            frame.scope.add(f"{times} = {LESS}")
+            frame.scope.add(f"{learns} = 1")
         frame.pop(depth)
 
     def _forms(self, copies: int) -> list[Callable[[str, str], None]]:
@@ -147,7 +150,7 @@ class TimeInside:
     def _hopeful(self, extrema: Extrema, start: str, copies: int) -> None:
         """Write a turn of steps as if nothing were NaN, and the same steps in full for a turn in which this is not
         so."""
-        frame, depth, carries = self.frame, len(self.frame.scopes), self.frame.registers
+        frame, carries = self.frame, self.frame.registers
         before = {place: frame.line("before", name) for place, name in carries.items()}
         frame.tested = []
         self._turn(start, copies)
@@ -156,11 +159,10 @@ class TimeInside:
         total = frame.line("total", self._total(tested, suffix(extrema.values[0].dtype, frame.points()[0].width)))
         known = frame.line("known", f"all_of({total} == {total})")
         frame.memos[-1] = {}
-        frame.push(f"if not {known}:")
-        for place, name in before.items():
-            frame.scope.add(f"{carries[place]} = {name}")
-        self._steps(start, f"{start} + {copies}")
-        frame.pop(depth)
+        with frame.inside(f"if not {known}:"):
+            for place, name in before.items():
+                frame.scope.add(f"{carries[place]} = {name}")
+            self._steps(start, f"{start} + {copies}")
 
     def _total(self, terms: list[str], kind: str) -> str:
         """A sum, which is NaN if a term is. Multiply-adds by 1 leave the adders of a processor to the steps."""

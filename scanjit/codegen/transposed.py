@@ -119,10 +119,8 @@ def _write_blocks(
     column = frame.loop(lane, "j", columns, lanes, most)
     row = frame.loop(down, "i", rows, lanes, most)
     whole = frame.line("whole", f"{row} + {lanes} <= {rows[1]} and {column} + {lanes} <= {columns[1]}")
-    depth = len(frame.scopes)
-    frame.push(f"if {whole}:")
-    _write_block(frame, down, Point(width=lanes))
-    frame.pop(depth)
+    with frame.inside(f"if {whole}:"):
+        _write_block(frame, down, Point(width=lanes))
     frame.push(f"if not {whole}:")
     end = frame.line("end", f"min({row} + {lanes}, {rows[1]})")
     if lanes <= LEAST_LANES:

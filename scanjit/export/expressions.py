@@ -12,9 +12,9 @@ from scanjit.ir import CONSTANT, Node
 from scanjit.kinds import kind_of
 from scanjit.ops import Elementwise
 from scanjit.ops.elementwise import FLOORDIV, MOD, ROUND
+from scanjit.ops.extremes import SUPREMUM
 from scanjit.ops.index import GATHER
 from scanjit.ops.prod import PROD
-from scanjit.ops.reduce import SUPREMUM
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import SUM, constant_value
 from scanjit.show.operators import ATOM, INFIX, UNARY, Text, infix, matrix_product, subscripts

@@ -7,8 +7,8 @@ from scanjit.errors import NotSupportedError
 from scanjit.ir import Node
 from scanjit.library.bounds import most
 from scanjit.ops.decompositions import EIGH, QR, SVD
-from scanjit.ops.factor import CHOLESKY, LU, TRIANGULAR_SOLVE
 from scanjit.ops.probe import PROBES
+from scanjit.ops.systems import CHOLESKY, LU, TRIANGULAR_SOLVE
 from scanjit.runtime.front import Front
 from scanjit.runtime.function_graph import FunctionGraph
 from scanjit.types import Atom, Dimension

@@ -3,8 +3,8 @@
 from scanjit.ir import Node
 from scanjit.loops.ifelse import ifelse
 from scanjit.loops.scan import scan
-from scanjit.ops.factor import identity, product
 from scanjit.ops.parts import pieces, size_squared
+from scanjit.ops.systems import identity, product
 from scanjit.symbol import TensorLike
 from scanjit.tensor import arange, ceil, exp2, isfinite, log2, maximum, solve, sqrt, stop_gradient, where
 from scanjit.tensor.linalg import matrix

@@ -3,30 +3,30 @@
 from scanjit.ir import OPS
 from scanjit.ops import (
     branch,
+    contraction,
     custom,
     decompositions,
     elementwise,
     expect,
-    factor,
+    extremes,
     fourier,
     functions,
     guest,
     index,
-    linalg,
     narrow,
     operators,
-    order,
     probe,
     prod,
     random,
-    reduce,
     scan,
     shape,
+    sorting,
+    systems,
     windows,
 )
-from scanjit.ops.linalg import Contraction
+from scanjit.ops.contraction import Contraction
+from scanjit.ops.extremes import ArgReduction
 from scanjit.ops.promotion import Elementwise
-from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.view import View
 

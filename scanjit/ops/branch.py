@@ -9,8 +9,8 @@ from scanjit.ir import ORIGINS, PART, Graph, Node, Op, parts, replace, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import Tangents, carries_gradient, connected, pullback, pushforward
 from scanjit.ops.chosen import batch_chosen, select
+from scanjit.ops.extremes import ANY
 from scanjit.ops.probe import PRINT, without_probes
-from scanjit.ops.reduce import ANY
 from scanjit.ops.stretch import or_zeros, over_batch, zeros_like
 from scanjit.signatures import Array, Parameter
 from scanjit.types import Dimension, Type

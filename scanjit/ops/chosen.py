@@ -20,9 +20,9 @@ from scanjit.ir import ORIGINS, PART, Node, Op, rebuilt, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import carries_gradient
 from scanjit.ops.elementwise import DIV, EQUAL, MUL, STOP_GRADIENT, WHERE
+from scanjit.ops.extremes import ANY, MAX
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.promotion import Elementwise
-from scanjit.ops.reduce import ANY, MAX
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.shape import CONCATENATE, IOTA
 from scanjit.ops.stretch import SUM, full, over_batch, zeros_like

@@ -16,9 +16,9 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import COMPLEX, Node, Op
 from scanjit.ops.elementwise import where
-from scanjit.ops.factor import SOLVE, adjoint, of_matrices, places, product, transposed
 from scanjit.ops.samples import FLOATS
 from scanjit.ops.shape import CONCATENATE, window
+from scanjit.ops.systems import SOLVE, adjoint, of_matrices, places, product, transposed
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.signatures import Array, Samples
 from scanjit.types import Dimension, Type

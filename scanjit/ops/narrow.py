@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from scanjit.ir import Node, apply
-from scanjit.ops.linalg import Contraction, Labels, contracted, einsum_text
+from scanjit.ops.contraction import Contraction, Labels, contracted, einsum_text
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.samples import sample
 from scanjit.ops.shape import CONCATENATE, window

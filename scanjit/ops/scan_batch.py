@@ -9,7 +9,7 @@ from scanjit.ir import Node
 from scanjit.ops.batch import Batched, batch_graph
 from scanjit.ops.chosen import batch_chosen, select
 from scanjit.ops.elementwise import MINIMUM
-from scanjit.ops.reduce import ALL
+from scanjit.ops.extremes import ALL
 from scanjit.ops.roles import KEPT, Close, Pair, Roles, without_lags
 from scanjit.ops.stretch import full, over_batch, zeros_like
 from scanjit.ops.view import DIMSHUFFLE

@@ -11,9 +11,9 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node
+from scanjit.ops.contraction import CONTRACT, contract
 from scanjit.ops.elementwise import ADD
 from scanjit.ops.index import SCATTER
-from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.samples import ANY_DTYPE, sampled
 from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE, flip, row
 from scanjit.ops.stretch import full

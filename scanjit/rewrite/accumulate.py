@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from scanjit.ir import Node, dependents, rebuild, replace, walk
+from scanjit.ops.contraction import CONTRACT
 from scanjit.ops.elementwise import ADD, DIV, MUL, NEG, SUB
-from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.stretch import BROADCAST_TO, SUM
 from scanjit.ops.view import View

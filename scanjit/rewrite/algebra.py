@@ -14,9 +14,9 @@ from scanjit.ir import CONSTANT, PART, SIZE, Node, constant, own_atoms
 from scanjit.ops import elementwise as ops, functions
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.expect import VIA
+from scanjit.ops.extremes import ArgReduction
 from scanjit.ops.narrow import REMARK, ROUND_GRADIENT
 from scanjit.ops.promotion import CAST
-from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.rewrite.engine import RuleTable

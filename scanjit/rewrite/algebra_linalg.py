@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 
 from scanjit.ir import PART, Node
+from scanjit.ops.contraction import CONTRACT, contract
 from scanjit.ops.elementwise import MUL
-from scanjit.ops.linalg import CONTRACT, contract
-from scanjit.ops.reduce import ALL, ANY, MAX, MIN
+from scanjit.ops.extremes import ALL, ANY, MAX, MIN
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.shape import CONCATENATE, SET_SLICE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, SUM, broadcast_to, full

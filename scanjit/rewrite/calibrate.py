@@ -12,7 +12,7 @@ import numpy as np
 
 from scanjit.ir import CONSTANT, ORIGINS, SHARED, SIZE, Node, apply, constant, dependents, replace, walk
 from scanjit.ops.elementwise import ABS, MAXIMUM
-from scanjit.ops.reduce import SUPREMUM
+from scanjit.ops.extremes import SUPREMUM
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.narrow import FORMATS, MeasuredProduct, Place, is_to_narrow

@@ -11,7 +11,7 @@ is then read alone, so that the distance between windows does not matter.
 """
 
 from scanjit.ir import Node, rebuilt
-from scanjit.ops.linalg import CONTRACT, contract
+from scanjit.ops.contraction import CONTRACT, contract
 from scanjit.ops.shape import COPY, SLICE
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.ops.windows import WINDOWS

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 
 from scanjit import errors, ir, types
 from scanjit.ir import PART, Node, apply, rebuild, walk
+from scanjit.ops.contraction import CONTRACT, CONTRACT_WHERE
 from scanjit.ops.elementwise import INVERT, WHERE
-from scanjit.ops.linalg import CONTRACT, CONTRACT_WHERE
 from scanjit.ops.promotion import CAST
 from scanjit.ops.scan import SCAN
 from scanjit.records import replace as changed

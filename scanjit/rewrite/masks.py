@@ -12,8 +12,8 @@ import numpy as np
 
 from scanjit.ir import Node
 from scanjit.ops import Elementwise, Reduction
+from scanjit.ops.contraction import CONTRACT
 from scanjit.ops.elementwise import MUL, WHERE
-from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.prod import PROD
 from scanjit.ops.shape import SLICE
 from scanjit.ops.view import DIMSHUFFLE

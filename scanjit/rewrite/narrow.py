@@ -14,8 +14,9 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import PART, Node, apply, constant, rebuilt, walk, walk_inside, with_params
+from scanjit.ops.contraction import CONTRACT, Labels
 from scanjit.ops.elementwise import ABS, LESS, NOT_EQUAL, where
-from scanjit.ops.linalg import CONTRACT, Labels
+from scanjit.ops.extremes import SUPREMUM
 from scanjit.ops.narrow import (
     CONTRACT_PAIRS,
     CONTRACT_QUADS,
@@ -32,7 +33,6 @@ from scanjit.ops.narrow import (
     packs,
 )
 from scanjit.ops.promotion import CAST, Elementwise, cast
-from scanjit.ops.reduce import SUPREMUM
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, COPY, RESHAPE, SLICE
 from scanjit.ops.stretch import SUM

@@ -14,9 +14,9 @@ import numpy as np
 from scanjit import ir, types
 from scanjit.ir import PART, Node, apply, dim_node
 from scanjit.ops import ArgReduction, Elementwise, Reduction
+from scanjit.ops.contraction import CONTRACT
 from scanjit.ops.elementwise import FLOORDIV, MAXIMUM, MINIMUM, MOD, WHERE
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import CONCATENATE, IOTA, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import BROADCAST_TO, full

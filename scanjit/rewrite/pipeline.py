@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from scanjit.ir import Node, replace, sizes_are_given, walk_inside
 from scanjit.records import record
-from scanjit.rewrite import algebra, factor
+from scanjit.rewrite import algebra, systems
 from scanjit.rewrite.branches import share, sizes_outside
 from scanjit.rewrite.end import without_end
 from scanjit.rewrite.engine import Note, Rewriter
@@ -35,7 +35,7 @@ from scanjit.rewrite.windows import push_slices
 
 Pass = Callable[[list[Node], list[Note]], list[Node]]
 
-STRAIGHT_LINES = factor.small | RULES
+STRAIGHT_LINES = systems.small | RULES
 """The table that also writes out the solutions of small linear systems."""
 
 VERIFY = os.environ.get("SCANJIT_VERIFY", "0") not in ("", "0")
@@ -57,19 +57,19 @@ def simplify(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 def factors(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Solve large linear systems by factors, which a loop and its gradient then share."""
-    return Rewriter(factor.large)(outputs)
+    return Rewriter(systems.large)(outputs)
 
 
 def straight_lines(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Write the solution of a small linear system out, entry by entry."""
-    systems = any(map(factor.small.of, walk_inside(outputs)))
-    return Rewriter(STRAIGHT_LINES if systems else RULES)(outputs)
+    small = any(map(systems.small.of, walk_inside(outputs)))
+    return Rewriter(STRAIGHT_LINES if small else RULES)(outputs)
 
 
 def lower(outputs: Sequence[Node]) -> list[Node]:
     """Bring a graph into the form that can be scheduled. Systems of equations become the ops that compute them, loops
     inside steps count their steps, and sizes that branches use are computed before the branches."""
-    nodes = Rewriter(factor.small | factor.large | algebra.taken_apart)(outputs)
+    nodes = Rewriter(systems.small | systems.large | algebra.taken_apart)(outputs)
     return nodes if sizes_are_given(nodes) else sizes_outside(all_own_lengths(nodes), [])
 
 

@@ -14,15 +14,15 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import CONSTANT, ORIGINS, Node, constant, new_input, replace, walk
+from scanjit.ops.contraction import CONTRACT
 from scanjit.ops.elementwise import ADD, MAXIMUM, MINIMUM, MUL
 from scanjit.ops.index import GATHER
-from scanjit.ops.linalg import CONTRACT
-from scanjit.ops.order import SORT, UNWORD, WORD, exchanges
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.samples import FLOATS
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, SLICE
+from scanjit.ops.sorting import SORT, UNWORD, WORD, exchanges
 from scanjit.ops.stretch import constant_value
 from scanjit.ops.view import DIMSHUFFLE, View
 from scanjit.rewrite.alike import Alike

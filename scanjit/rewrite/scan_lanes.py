@@ -19,9 +19,9 @@ from scanjit import errors, types
 from scanjit.ir import Node, constant, dependents, rebuild, rebuilt, replace, walk, with_params
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.elementwise import ADD, EQUAL, where
+from scanjit.ops.extremes import FEW_PLACES, FEW_TRUTHS, MAX, MIN, ArgReduction
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.promotion import CAST, Elementwise
-from scanjit.ops.reduce import FEW_PLACES, FEW_TRUTHS, MAX, MIN, ArgReduction
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.roles import Roles
 from scanjit.ops.scan import SCAN

@@ -7,8 +7,8 @@ their use they cost no memory. Ops on statically tiny values (scalars) leave too
 
 from scanjit import errors
 from scanjit.ir import Node, users_among, walk
+from scanjit.ops.contraction import CONTRACT
 from scanjit.ops.index import GATHER
-from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.view import View
 from scanjit.rewrite.alike import change_loops

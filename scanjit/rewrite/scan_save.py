@@ -15,9 +15,9 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import ORIGINS, PART, Node, rebuilt, replace, users_among, walk, with_params
 from scanjit.ops.elementwise import DIV
+from scanjit.ops.extremes import compared_with_extreme
 from scanjit.ops.index import GATHER
 from scanjit.ops.promotion import CAST, KEEP, Elementwise, cast, keep
-from scanjit.ops.reduce import compared_with_extreme
 from scanjit.ops.roles import Roles
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import SLICE, window

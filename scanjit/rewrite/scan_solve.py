@@ -9,8 +9,8 @@ from scanjit import errors
 from scanjit.ir import Node, rebuilt, replace, walk, with_params
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import Note, in_bodies
-from scanjit.rewrite.factor import with_early_quotients
 from scanjit.rewrite.loop import OpenScan
+from scanjit.rewrite.systems import with_early_quotients
 
 
 def early_quotients(outputs: list[Node], notes: list[Note]) -> list[Node]:

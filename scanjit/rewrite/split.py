@@ -7,8 +7,8 @@ from scanjit import errors, types
 from scanjit.ir import ORIGINS, PART, Node, graphs_in, new_input, parts, replace, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.branch import IFELSE
+from scanjit.ops.contraction import CONTRACT
 from scanjit.ops.elementwise import ADD, CLIP, DIV, GREATER_EQUAL, MAXIMUM, MINIMUM, MUL, NEG, SUB, WHERE
-from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.scan import SCAN, checkpoints
 from scanjit.ops.stretch import broadcast_to

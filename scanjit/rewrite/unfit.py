@@ -28,8 +28,8 @@ from scanjit.ir import (
 )
 from scanjit.ops.branch import IFELSE, branch, captured, opened
 from scanjit.ops.elementwise import GREATER, NOT_EQUAL
+from scanjit.ops.extremes import ALL
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.reduce import ALL
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import zeros_like

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from scanjit import errors, types
 from scanjit.ir import Node, rebuild, walk
-from scanjit.ops.linalg import CONTRACT, contract
+from scanjit.ops.contraction import CONTRACT, contract
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE

@@ -13,7 +13,7 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import INPUT, ORIGINS, SHARED, Graph, Node
 from scanjit.loops.structure import STORED, Tree
-from scanjit.runtime import sound
+from scanjit.runtime import graph_checks
 from scanjit.runtime.decoding import decode, index, integer, listed, text
 from scanjit.runtime.encoding import JSON, Encoded, encode
 from scanjit.runtime.function import CompiledFunction
@@ -142,7 +142,7 @@ class _Loader:
         mode: Any = text(content["mode"], "the mode")
         check_mode(mode)
         encoded = Encoded(content["graph"], self.sizes, self.variables, self.arrays)
-        roots = iter(decode(encoded, sound.check))
+        roots = iter(decode(encoded, graph_checks.check))
         inputs = [next(roots) for _ in range(integer(content["inputs"]))]
         tree = None if content["tree"] is None else _read_tree(content["tree"])
         outputs = [next(roots) for _ in range(0 if tree is None else tree.size)]

@@ -19,8 +19,8 @@ from scanjit import errors, show, types
 from scanjit.ir import CONSTANT, PART, Graph, Node, apply, as_dim, constant, rebuild, replace, walk, with_params
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.elementwise import INVERT, OR
+from scanjit.ops.extremes import ALL, ANY
 from scanjit.ops.probe import ASSERT, PRINT, has_probes
-from scanjit.ops.reduce import ALL, ANY
 from scanjit.ops.roles import Roles
 from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import constant_value, zeros_like

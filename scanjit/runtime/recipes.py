@@ -22,9 +22,9 @@ from scanjit.runtime import cache, host
 from scanjit.runtime.cache import CacheEntry
 from scanjit.runtime.encoding import JSON, Encoded, collect, encode
 from scanjit.runtime.recipe import Recipe
+from scanjit.runtime.recipe_json import Known, read, write
 from scanjit.runtime.token import digest, portable
 from scanjit.runtime.undisturbed import undisturbed
-from scanjit.runtime.written import Known, read, write
 from scanjit.show.identifiers import identifier
 
 KIND = "recipe"

@@ -20,7 +20,7 @@ from scanjit.schedule.tiles.apply import with_tiles
 from scanjit.schedule.tiles.lefts import with_lefts
 from scanjit.schedule.tiles.pack import with_packs
 from scanjit.schedule.time.bands import in_bands
-from scanjit.schedule.time.deep import cut_long_sums
+from scanjit.schedule.time.long_sums import cut_long_sums
 from scanjit.schedule.time.loops import in_stretches
 from scanjit.schedule.time.slots import in_slots
 from scanjit.target import Target

@@ -6,9 +6,9 @@ from typing import Any
 from scanjit import errors, ir, types
 from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Graph, Node, Op
 from scanjit.ops.branch import IFELSE
+from scanjit.ops.contraction import CONTRACT
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.promotion import CAST
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scanjit.ir import Op
 from scanjit.ops import elementwise as ops, functions
-from scanjit.ops.linalg import Labels
+from scanjit.ops.contraction import Labels
 
 COMPARE, OR, XOR, AND, SUM, PRODUCT, UNARY, POWER, ATOM = range(9)
 """The levels of operators. The higher one binds tighter."""

@@ -12,15 +12,15 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.ops.elementwise import MINIMUM, where
 from scanjit.ops.expect import EXPECT
-from scanjit.ops.factor import CHOLESKY, DET, DET_SIGN, LOGABSDET, SOLVE, TRIANGULAR_SOLVE
+from scanjit.ops.extremes import ARGMAX, ARGMIN
 from scanjit.ops.index import GATHER
-from scanjit.ops.order import ARGPARTITION, ARGRANKED, ARGSORT, PARTITION, RANKED, SORT, WHERE_TRUE
-from scanjit.ops.reduce import ARGMAX, ARGMIN
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.roles import KEPT, Roles
 from scanjit.ops.scan import SCAN, scan_node
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE, window
+from scanjit.ops.sorting import ARGPARTITION, ARGRANKED, ARGSORT, PARTITION, RANKED, SORT, WHERE_TRUE
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, expand, zeros_like
+from scanjit.ops.systems import CHOLESKY, DET, DET_SIGN, LOGABSDET, SOLVE, TRIANGULAR_SOLVE
 from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.ops.windows import WINDOWS, extent
 from scanjit.records import replace

@@ -27,11 +27,11 @@ from scanjit.ops.decompositions import (
     vectors_and_values,
 )
 from scanjit.ops.elementwise import ABS, SQRT, where
-from scanjit.ops.factor import adjoint, product, transposed
 from scanjit.ops.parts import is_complex, pieces, size_squared
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA, window
 from scanjit.ops.stretch import broadcast_to, zeros_like
+from scanjit.ops.systems import adjoint, product, transposed
 from scanjit.tensor.complex_numbers import conj, real
 from scanjit.tensor.looping import looped
 from scanjit.types import Dimension

@@ -12,11 +12,11 @@ from scanjit import ir
 from scanjit.ir import COMPLEX, Node
 from scanjit.ops.custom import CUSTOM, BackwardRule
 from scanjit.ops.elementwise import ABS, where
-from scanjit.ops.factor import CHOLESKY, SOLVE, identity, places, transposed
 from scanjit.ops.functions import LOG
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import full
+from scanjit.ops.systems import CHOLESKY, SOLVE, identity, places, transposed
 from scanjit.tensor.complex_numbers import conj, imag, real
 from scanjit.tensor.joining import stack
 from scanjit.tensor.looping import looped

@@ -7,7 +7,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node
-from scanjit.ops.linalg import contract
+from scanjit.ops.contraction import contract
 from scanjit.ops.shape import RESHAPE, flip
 from scanjit.ops.windows import WINDOWS, extent
 from scanjit.tensor.joining import pad

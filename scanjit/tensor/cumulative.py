@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 from scanjit import errors, types
 from scanjit.ir import Node, apply
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, where
-from scanjit.ops.reduce import ANY
+from scanjit.ops.extremes import ANY
 from scanjit.ops.shape import CONCATENATE, window
 from scanjit.ops.stretch import SUM, full
 from scanjit.ops.view import moved_axis

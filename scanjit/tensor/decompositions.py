@@ -15,8 +15,8 @@ from typing import NamedTuple
 from scanjit import errors, types
 from scanjit.ir import Node
 from scanjit.ops.decompositions import EIGH, QR, SVD, left_right_values, orthogonal_and_upper, vectors_and_values
-from scanjit.ops.factor import adjoint, transposed
 from scanjit.ops.parts import is_complex
+from scanjit.ops.systems import adjoint, transposed
 from scanjit.symbol import TensorLike
 from scanjit.tensor import complex_decompositions
 from scanjit.tensor.linalg import matrix

@@ -14,10 +14,10 @@ from scanjit import errors, ir
 from scanjit.ir import COMPLEX, Node
 from scanjit.ops.custom import CUSTOM, BackwardRule
 from scanjit.ops.elementwise import where
-from scanjit.ops.factor import adjoint, product, transposed
 from scanjit.ops.parts import pieces, size_squared
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA
+from scanjit.ops.systems import adjoint, product, transposed
 from scanjit.symbol import TensorLike
 from scanjit.tensor.decompositions import matrices, svd, svdvals
 from scanjit.tensor.elementwise import maximum

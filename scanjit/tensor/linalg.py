@@ -14,7 +14,10 @@ from scanjit import errors, types
 from scanjit.ir import COMPLEX, Node, Op
 from scanjit.ops.elementwise import where
 from scanjit.ops.expect import SPECIFY_SHAPE
-from scanjit.ops.factor import (
+from scanjit.ops.parts import is_complex
+from scanjit.ops.shape import window
+from scanjit.ops.stretch import broadcast_to
+from scanjit.ops.systems import (
     CHOLESKY,
     DET,
     DET_SIGN,
@@ -26,9 +29,6 @@ from scanjit.ops.factor import (
     side_by_side,
     transposed,
 )
-from scanjit.ops.parts import is_complex
-from scanjit.ops.shape import window
-from scanjit.ops.stretch import broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor import complex_matrices

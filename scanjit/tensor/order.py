@@ -16,9 +16,9 @@ from scanjit.ops.branch import captured
 from scanjit.ops.elementwise import MINIMUM, where
 from scanjit.ops.expect import expect
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.order import ARGPARTITION, ARGRANKED, ARGSORT, PARTITION, SEARCHED, SORT, entries
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, window
+from scanjit.ops.sorting import ARGPARTITION, ARGRANKED, ARGSORT, PARTITION, SEARCHED, SORT, entries
 from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.symbol import TensorLike
 from scanjit.tensor.cumulative import cumsum

@@ -9,9 +9,9 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.ops.elementwise import where
 from scanjit.ops.index import GATHER
-from scanjit.ops.order import WHERE_TRUE
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, window
+from scanjit.ops.sorting import WHERE_TRUE
 from scanjit.ops.stretch import constant_value, full
 from scanjit.ops.view import along
 from scanjit.symbol import TensorLike

@@ -10,9 +10,9 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, apply
+from scanjit.ops.contraction import contract
 from scanjit.ops.elementwise import MUL, where
 from scanjit.ops.index import GATHER
-from scanjit.ops.linalg import contract
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import SUM, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE

@@ -9,8 +9,8 @@ from scanjit import errors, types
 from scanjit.ir import Node, dim_node, is_number
 from scanjit.ops.elementwise import where
 from scanjit.ops.expect import expect
-from scanjit.ops.order import RANKED
 from scanjit.ops.promotion import cast
+from scanjit.ops.sorting import RANKED
 from scanjit.ops.stretch import constant_value, expand
 from scanjit.signatures import DType
 from scanjit.symbol import Axis, TensorLike

@@ -7,7 +7,7 @@ from numpy.typing import DTypeLike
 
 from scanjit import errors, types
 from scanjit.ir import Node, dim_node
-from scanjit.ops import reduce as ops
+from scanjit.ops import extremes as ops
 from scanjit.ops.elementwise import where
 from scanjit.ops.functions import root
 from scanjit.ops.parts import size_squared

@@ -5,7 +5,7 @@ from typing import Any
 
 from scanjit import errors, types
 from scanjit.ir import Node
-from scanjit.ops.linalg import contract
+from scanjit.ops.contraction import contract
 from scanjit.ops.shape import RESHAPE, flip
 from scanjit.ops.windows import extent, overlap_add
 from scanjit.symbol import TensorLike

@@ -16,8 +16,8 @@ from scanjit import errors, ir, types
 from scanjit.autodiff import grad
 from scanjit.batching import batch_graph, vmap
 from scanjit.ir import Node
+from scanjit.ops.contraction import CONTRACT, contract
 from scanjit.ops.functions import TANH
-from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import IOTA, window
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full

@@ -15,9 +15,9 @@ from scanjit.derivatives import hessian, hvp, jacobian
 from scanjit.ir import Node, constant
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.chain import pullback, pushforward
+from scanjit.ops.contraction import CONTRACT, contract
 from scanjit.ops.elementwise import FLOOR, STOP_GRADIENT, SUB, WHERE
 from scanjit.ops.functions import TANH
-from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.promotion import CAST
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite import run

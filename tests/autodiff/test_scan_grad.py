@@ -13,9 +13,9 @@ from hypothesis import given, settings, strategies as st
 from scanjit import errors, ir, types
 from scanjit.autodiff import grad, jvp, vjp
 from scanjit.ir import Node
+from scanjit.ops.contraction import contract
 from scanjit.ops.elementwise import MUL
 from scanjit.ops.functions import TANH
-from scanjit.ops.linalg import contract
 from scanjit.ops.roles import Roles
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import window

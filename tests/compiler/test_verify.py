@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.ops.extremes import SUM
 from scanjit.ops.index import GATHER
-from scanjit.ops.reduce import SUM
 from scanjit.runtime import host
 from scanjit.schedule.nests import (
     Beside,

@@ -31,7 +31,7 @@ from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import OwnRows, verify as verifier
 from scanjit.schedule.threads import rows, waves
 from scanjit.schedule.tiles import columns
-from scanjit.schedule.time import deep, slots
+from scanjit.schedule.time import long_sums, slots
 from scanjit.simd import emulate
 from scanjit.simd.emulate import Allocations
 from scanjit.simd.emulated_races import Races
@@ -87,7 +87,7 @@ class Config:
                 patch.setattr(backend, "rewrite", lambda outputs: SimpleNamespace(outputs=list(outputs), notes=[]))
             patch.setattr(emulation, "emulate", _planned if self.shared else _spoiled)
             if self.small:
-                patch.setattr(deep, "LEAST", 2)
+                patch.setattr(long_sums, "LEAST", 2)
                 patch.setattr(slots, "BLOCKS", 1)
                 patch.setattr(reduce, "CHUNK", 4)
                 for name, value in {"TERMS": 3, "LEAST_TERMS": 2, "LEAST_BYTES": 1, "SCRATCH_BYTES": 256}.items():

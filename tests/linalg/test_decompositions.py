@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.codegen import call
+from scanjit.codegen import lapack_calls
 from scanjit.ir import Node
 from tests.compare import all_close
 from tests.linalg.support import MODES, spd
@@ -61,7 +61,7 @@ def test_eigenvalues(mode: str) -> None:
 
 @pytest.mark.parametrize("block", [1, 3])
 def test_factors_in_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call, "BLOCK", block)
+    monkeypatch.setattr(lapack_calls, "BLOCK", block)
     a = sj.matrix("a")
     f = sj.function([a], list(sj.qr(a)), mode="emulate")
     for shape in ((7, 7), (7, 4), (4, 7), (3, 3), (1, 5)):

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.codegen import call
+from scanjit.codegen import lapack_calls
 from scanjit.kinds import Kind
-from scanjit.ops.factor import TRIANGULAR_SOLVE
+from scanjit.ops.systems import TRIANGULAR_SOLVE
 from scanjit.runtime import lapack
 from scanjit.runtime.native import running, silent
 from scanjit.simd import emulated_lapack
@@ -55,7 +55,7 @@ def test_pivots_of_32_bits(block: int, monkeypatch: pytest.MonkeyPatch, rng: np.
             memory.store_i64(pivots + 8 * i, found[2 * i] | found[2 * i + 1] << 32)
         return info
 
-    monkeypatch.setattr(call, "BLOCK", block)
+    monkeypatch.setattr(lapack_calls, "BLOCK", block)
     a = sj.matrix("a")
     f = sj.function([a], [sj.inv(a), sj.det(a)], mode="emulate")
     monkeypatch.setitem(emulated_lapack.FUNCTIONS, "getrf", getrf)
@@ -98,8 +98,8 @@ def check_systems(sizes: Sequence[int], mode: str) -> None:
 
 @pytest.mark.parametrize("block", [1, 3])
 def test_systems_in_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call, "BLOCK", block)
-    monkeypatch.setattr(call, "SOLVED", 1)  # and so many right sides at a time
+    monkeypatch.setattr(lapack_calls, "BLOCK", block)
+    monkeypatch.setattr(lapack_calls, "SOLVED", 1)  # and so many right sides at a time
     check_systems((1, 3, 4, 10), "emulate")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import scanjit.onnx as sjo
 from scanjit import ir
-from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.contraction import CONTRACT
 from tests.onnx.support import check, model_of, one_node, value
 
 RNG = np.random.default_rng(0)

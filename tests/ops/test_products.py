@@ -8,7 +8,7 @@ import pytest
 import scanjit as sj
 from scanjit import errors
 from scanjit.ir import walk
-from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.contraction import CONTRACT
 from tests.ops.support import agrees, run
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from scanjit import types
 from scanjit.autodiff import grad
 from scanjit.ir import OPS, Node, apply, constant
 from scanjit.loops import scan, until
-from scanjit.ops.reduce import MAX
+from scanjit.ops.extremes import MAX
 from scanjit.ops.shape import CONCATENATE, SET_SLICE
 from scanjit.ops.stretch import full
 from tests.rewrite.support import cut, fn, mm, symbol, total, view

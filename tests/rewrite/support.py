@@ -10,7 +10,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import INPUT, OPS, Node, apply, new_input, walk
-from scanjit.ops.linalg import contract
+from scanjit.ops.contraction import contract
 from scanjit.ops.roles import Roles
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import window

@@ -8,9 +8,9 @@ import pytest
 
 from scanjit import types
 from scanjit.ir import CONSTANT, Node, constant
+from scanjit.ops.contraction import contract
+from scanjit.ops.extremes import MAX
 from scanjit.ops.index import GATHER
-from scanjit.ops.linalg import contract
-from scanjit.ops.reduce import MAX
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE, flip, window
 from scanjit.ops.stretch import broadcast_to, full
 from scanjit.rewrite import algebra_shape

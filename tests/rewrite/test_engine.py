@@ -14,7 +14,7 @@ from scanjit.loops import scan
 from scanjit.ops.elementwise import ADD, NEG
 from scanjit.ops.functions import EXP, TANH
 from scanjit.ops.stretch import full
-from scanjit.rewrite import RULES, Note, Rewriter, RuleTable, factor, pipeline, run
+from scanjit.rewrite import RULES, Note, Rewriter, RuleTable, pipeline, run, systems
 from scanjit.rewrite.scan_reuse import reuse
 from scanjit.rewrite.verify import verify
 from scanjit.types import Type
@@ -211,7 +211,7 @@ def test_equal_types_are_one_object() -> None:
 
 def test_rules_that_concern_no_op_leave_a_graph_alone() -> None:
     outputs = [scan(lambda r: fn("tanh", r * 1.0 + 0.0), [symbol("x", "T", 3)])]
-    rewriter = Rewriter(factor.large)
+    rewriter = Rewriter(systems.large)
     assert rewriter(outputs) == outputs and not rewriter.counts
 
 

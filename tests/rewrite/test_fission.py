@@ -9,9 +9,9 @@ import pytest
 from scanjit import types
 from scanjit.ir import INPUT, PART, Graph, Node, constant, new_input, walk
 from scanjit.loops import scan, until
+from scanjit.ops.contraction import contract
 from scanjit.ops.elementwise import ADD
 from scanjit.ops.index import GATHER
-from scanjit.ops.linalg import contract
 from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import CONCATENATE, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import full

@@ -12,12 +12,12 @@ from scanjit.autodiff import grad
 from scanjit.ir import Node, apply, walk
 from scanjit.loops import scan, until
 from scanjit.ops import Reduction
+from scanjit.ops.contraction import CONTRACT, CONTRACT_WHERE
 from scanjit.ops.elementwise import GREATER, LESS, WHERE
+from scanjit.ops.extremes import ARGMAX
 from scanjit.ops.index import GATHER
-from scanjit.ops.linalg import CONTRACT, CONTRACT_WHERE
 from scanjit.ops.prod import PROD
 from scanjit.ops.promotion import cast
-from scanjit.ops.reduce import ARGMAX
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import SUM

@@ -13,7 +13,7 @@ from scanjit import types
 from scanjit.autodiff import grad
 from scanjit.ir import BOUND, PART, Node, constant, walk
 from scanjit.loops import scan, until
-from scanjit.ops.linalg import CONTRACT, contract
+from scanjit.ops.contraction import CONTRACT, contract
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, SLICE, flip, window
 from scanjit.ops.stretch import SUM, broadcast_to, full

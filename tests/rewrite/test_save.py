@@ -7,7 +7,7 @@ import pytest
 from scanjit.autodiff import grad
 from scanjit.ir import Node
 from scanjit.loops import scan
-from scanjit.ops.linalg import contract
+from scanjit.ops.contraction import contract
 from scanjit.ops.stretch import full
 from tests.rewrite.support import B, body, checked, count, cut, fn, mm, passed, scans, shape, symbol, total, view
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from scanjit import errors, ir, types
 from scanjit.ir import Node
-from scanjit.ops.linalg import contract
+from scanjit.ops.contraction import contract
 from scanjit.ops.shape import IOTA, RESHAPE, window
 from scanjit.ops.stretch import broadcast_to, full
 from scanjit.runtime import sizes

@@ -23,9 +23,9 @@ from scanjit.onnx.exporting.writer import Writer
 from scanjit.onnx.weights import is_weight
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import pushforward
+from scanjit.ops.contraction import CONTRACT, Labels, contract, einsum_text
 from scanjit.ops.elementwise import ADD, CLIP_GRADIENT, MUL, STOP_GRADIENT
 from scanjit.ops.functions import RELU, SIGMOID, TANH
-from scanjit.ops.linalg import CONTRACT, Labels, contract, einsum_text
 from scanjit.ops.roles import Roles
 from scanjit.ops.shape import SLICE
 from scanjit.records import record

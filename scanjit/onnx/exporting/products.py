@@ -5,7 +5,7 @@ import numpy as np
 from scanjit.ir import Node
 from scanjit.onnx.exporting.convolutions import conv
 from scanjit.onnx.exporting.writer import Writer
-from scanjit.ops.linalg import einsum_text
+from scanjit.ops.contraction import einsum_text
 
 
 def contract(w: Writer, node: Node, a: str, b: str) -> str:

@@ -8,8 +8,8 @@ from scanjit.ir import Node, constant, dim_node
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.ops.elementwise import where
 from scanjit.ops.index import GATHER
-from scanjit.ops.order import comes_before
 from scanjit.ops.shape import IOTA, SET_SLICE, window
+from scanjit.ops.sorting import comes_before
 from scanjit.ops.stretch import full
 from scanjit.ops.view import along
 from scanjit.tensor.looping import scanned

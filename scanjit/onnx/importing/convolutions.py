@@ -11,7 +11,7 @@ from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing.call import Call
 from scanjit.onnx.importing.reductions import reduced
-from scanjit.ops import reduce as ops
+from scanjit.ops import extremes as ops
 from scanjit.ops.view import along
 from scanjit.tensor.transposed import spread
 from scanjit.types import Dimension

@@ -7,8 +7,8 @@ from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing.call import Call
 from scanjit.onnx.importing.convolutions import channels
 from scanjit.onnx.weights import is_weight
+from scanjit.ops.contraction import CONTRACT, contract
 from scanjit.ops.elementwise import ADD
-from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.shape import RESHAPE
 from scanjit.ops.windows import WINDOWS
 

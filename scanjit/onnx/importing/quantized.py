@@ -18,7 +18,7 @@ from scanjit.kinds import kind_of
 from scanjit.onnx import functions as tensor, tensors
 from scanjit.onnx.importing import convolutions, recurrent
 from scanjit.onnx.importing.call import Call
-from scanjit.ops import reduce as ops
+from scanjit.ops import extremes as ops
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, ROUND, where
 from scanjit.ops.narrow import ROUND_INT8
 from scanjit.ops.promotion import cast

@@ -8,7 +8,7 @@ from scanjit import ir
 from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing.call import Call
-from scanjit.ops import Reduction, reduce as ops
+from scanjit.ops import Reduction, extremes as ops
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import expand, full

@@ -22,7 +22,7 @@ from scanjit.onnx.importing import (
     shapes,
 )
 from scanjit.onnx.importing.call import Call
-from scanjit.ops import reduce as r
+from scanjit.ops import extremes as r
 from scanjit.ops.prod import PROD
 from scanjit.ops.promotion import truth
 from scanjit.ops.stretch import SUM

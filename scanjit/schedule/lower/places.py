@@ -7,9 +7,9 @@ from itertools import islice
 from scanjit import ir
 from scanjit.ir import Node, Op
 from scanjit.ops import View
+from scanjit.ops.contraction import Contraction
 from scanjit.ops.elementwise import ADD, MOD, SUB
-from scanjit.ops.linalg import Contraction
-from scanjit.ops.reduce import compared_with_extreme
+from scanjit.ops.extremes import compared_with_extreme
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower.maps import bases

@@ -8,9 +8,9 @@ from scanjit import types
 from scanjit.ir import Node, Op
 from scanjit.kinds import kind_of
 from scanjit.ops import elementwise as ops
+from scanjit.ops.extremes import MAX, MIN
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.promotion import CAST
-from scanjit.ops.reduce import MAX, MIN
 from scanjit.ops.shape import SET_SLICE
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.lower.intervals import BySize, Range, above, below, greater, joined, lesser

@@ -18,11 +18,11 @@ from scanjit import ir
 from scanjit.ir import Node
 from scanjit.kinds import kind_of
 from scanjit.ops import View, elementwise as ops
+from scanjit.ops.extremes import ArgReduction
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.order import SEARCHED
 from scanjit.ops.promotion import Elementwise
-from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.shape import IOTA
+from scanjit.ops.sorting import SEARCHED
 from scanjit.schedule.lower.intervals import LONGEST_ROW, BySize, End, Range, greater, joined, lesser
 from scanjit.schedule.lower.range_rules import OPPOSITES, RULES, TURNED, kept, limits
 from scanjit.types import Dimension

@@ -3,17 +3,17 @@
 from scanjit import ir
 from scanjit.ops import Elementwise, Reduction, View
 from scanjit.ops.branch import IFELSE
+from scanjit.ops.contraction import Contraction
 from scanjit.ops.decompositions import EIGH, QR, SVD
-from scanjit.ops.factor import CHOLESKY, LU, TRIANGULAR_SOLVE
+from scanjit.ops.extremes import ArgReduction
 from scanjit.ops.fourier import FOURIER, FROM_HALF_SPECTRUM, HALF_SPECTRUM
 from scanjit.ops.guest import CALL
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.linalg import Contraction
 from scanjit.ops.narrow import CONTRACT_PAIRS
-from scanjit.ops.order import ARGPARTITION, ARGRANKED, ARGSORT, PARTITION, RANKED, SEARCHED, SORT, WHERE_TRUE
-from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, COPY, IOTA, RESHAPE, SET_SLICE
+from scanjit.ops.sorting import ARGPARTITION, ARGRANKED, ARGSORT, PARTITION, RANKED, SEARCHED, SORT, WHERE_TRUE
+from scanjit.ops.systems import CHOLESKY, LU, TRIANGULAR_SOLVE
 from scanjit.schedule.lower.lowering import LoweringRules
 from scanjit.schedule.lower.ops import lapack
 from scanjit.schedule.lower.ops.assemblies import ConcatenateRule, CopyRule, ReshapeRule
@@ -23,10 +23,10 @@ from scanjit.schedule.lower.ops.fourier import FourierRule
 from scanjit.schedule.lower.ops.guest import GuestRule
 from scanjit.schedule.lower.ops.ifelse import IfElseRule
 from scanjit.schedule.lower.ops.lookups import GatherRule, SearchRule
-from scanjit.schedule.lower.ops.order import OrderRule, WhereTrueRule
 from scanjit.schedule.lower.ops.pointwise import ElementwiseRule, KnownRule, ViewRule
 from scanjit.schedule.lower.ops.reduction import ReductionRule
 from scanjit.schedule.lower.ops.scan import ScanRule
+from scanjit.schedule.lower.ops.sorting import OrderRule, WhereTrueRule
 from scanjit.target import Target
 
 RULES = LoweringRules(

@@ -18,9 +18,9 @@ from scanjit.schedule.nests.likeness import Correspondence, Likeness
 from scanjit.schedule.nests.loops import NestLoop, joined
 from scanjit.schedule.nests.matrices import LARGEST, Decomposition, LapackCall, most_beside
 from scanjit.schedule.nests.nest import Extrema, Few, Lanewise, Linear, Nest, Store, nests_of, one_of, rereads, small
-from scanjit.schedule.nests.order import ACROSS, ALONG, MOST_PACKED, SORTED, TOGETHER, Order, bands_of
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
+from scanjit.schedule.nests.sorting import ACROSS, ALONG, MOST_PACKED, SORTED, TOGETHER, Order, bands_of
 from scanjit.schedule.nests.statement import Job, Statement, Traffic, every_in, jobs_of
 from scanjit.schedule.nests.steps import Blocks, OwnRows, RowsApart, TimeLoop, Turn
 from scanjit.schedule.nests.tile import Tile

@@ -15,7 +15,7 @@ import numpy as np
 from scanjit.ir import Op
 from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.elementwise import ADD, WHERE
-from scanjit.ops.reduce import MIN
+from scanjit.ops.extremes import MIN
 from scanjit.records import Quick, record, replace
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop

@@ -6,7 +6,7 @@ import numpy as np
 
 from scanjit import types
 from scanjit.ops.elementwise import INVERT, WHERE
-from scanjit.ops.reduce import FEW_PLACES, FEW_TRUTHS, ArgReduction
+from scanjit.ops.extremes import FEW_PLACES, FEW_TRUTHS, ArgReduction
 from scanjit.schedule.nests import (
     Apply,
     Buffer,

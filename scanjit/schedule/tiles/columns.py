@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from scanjit import types
 from scanjit.kinds import kind_of
-from scanjit.ops.reduce import ArgReduction
+from scanjit.ops.extremes import ArgReduction
 from scanjit.ops.stretch import SUM
 from scanjit.records import replace
 from scanjit.schedule.nests import SCRATCH_BYTES, Load, Nest, Reduce, Tile, reductions_in, walk_values

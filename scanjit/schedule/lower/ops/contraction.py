@@ -4,11 +4,11 @@ from collections.abc import Callable, Container, Sequence
 
 from scanjit.ir import Node
 from scanjit.kinds import kind_of
+from scanjit.ops.contraction import Contraction, Labels
 from scanjit.ops.elementwise import AND
-from scanjit.ops.linalg import Contraction, Labels
+from scanjit.ops.extremes import ANY
 from scanjit.ops.narrow import MUL_APART, PAIR_BFLOAT16
 from scanjit.ops.promotion import is_widening
-from scanjit.ops.reduce import ANY
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.lower.maps import Axis, IndexMap, bases
 from scanjit.schedule.lower.values import NodeAt, PointRule, ValueBuilder

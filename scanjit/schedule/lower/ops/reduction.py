@@ -7,8 +7,8 @@ import numpy as np
 from scanjit.ir import Node
 from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import EQUAL, INVERT, WHERE
+from scanjit.ops.extremes import ARGMIN, MIN, ArgReduction
 from scanjit.ops.promotion import CAST
-from scanjit.ops.reduce import ARGMIN, MIN, ArgReduction
 from scanjit.schedule.lower.maps import IndexMap
 from scanjit.schedule.lower.values import NodeAt, PointRule, ValueBuilder
 from scanjit.schedule.nests import Apply, Literal, NestLoop, Position, Reduce, Value

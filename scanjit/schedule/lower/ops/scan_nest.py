@@ -7,8 +7,8 @@ from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops import Elementwise, View
 from scanjit.ops.index import GATHER
-from scanjit.ops.order import SEARCHED
 from scanjit.ops.shape import IOTA
+from scanjit.ops.sorting import SEARCHED
 from scanjit.records import replace
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import Lowering

@@ -15,8 +15,8 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Data, Graph, Node, Op
 from scanjit.ops import Elementwise, Reduction
-from scanjit.ops.linalg import CONTRACT
-from scanjit.ops.reduce import ArgReduction
+from scanjit.ops.contraction import CONTRACT
+from scanjit.ops.extremes import ArgReduction
 from scanjit.ops.roles import Roles
 from scanjit.ops.scan import MOST_UNROLLED, SCAN, STORED, scan_node
 from scanjit.types import Dim, Type

@@ -2,7 +2,7 @@
 
 Matrices of a known size of at most `SMALL` become elementwise ops on their entries, which fuse with the ops around them
 and run over a batch in the lanes of vectors. All other systems become `cholesky`, `lu` and `triangular_solve`. LAPACK
-computes these, but for batches of matrices that turn out to be small (`scanjit.codegen.small_calls`).
+computes these, but for batches of matrices that turn out to be small (`scanjit.codegen.small_matrices`).
 
 The straight-line code is elimination with partial pivoting (an exchange of rows is a selection: there is no branch), so
 it is as accurate as LAPACK: its solution is exact for a system that differs from the given one by a few units in the
@@ -18,13 +18,13 @@ import numpy as np
 
 from scanjit.ir import Node, apply
 from scanjit.ops.elementwise import SIGN, SQRT, where
-from scanjit.ops.factor import CHOLESKY, DET, DET_SIGN, EXTRA, LOGABSDET, LU, SOLVE, TRIANGULAR_SOLVE, transposed
 from scanjit.ops.functions import LOG
 from scanjit.ops.index import GATHER
 from scanjit.ops.prod import PROD
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import CONCATENATE, IOTA, window
 from scanjit.ops.stretch import SUM, full, zeros_like
+from scanjit.ops.systems import CHOLESKY, DET, DET_SIGN, EXTRA, LOGABSDET, LU, SOLVE, TRIANGULAR_SOLVE, transposed
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.records import record
 from scanjit.rewrite.engine import RuleTable

@@ -1,7 +1,7 @@
 """What calls of LAPACK compute as Python source, for matrices that turn out to be small: one matrix in each lane.
 
 A call of LAPACK takes longer than such a matrix. How large matrices are is not known here: loops go over their entries,
-which lie on the stack. They are the formulas of `scanjit.rewrite.factor`, which writes matrices of known sizes out.
+which lie on the stack. They are the formulas of `scanjit.rewrite.systems`, which writes matrices of known sizes out.
 """
 
 from collections.abc import Callable, Sequence

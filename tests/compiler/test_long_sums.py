@@ -10,7 +10,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.runtime import host
-from scanjit.schedule.time import deep
+from scanjit.schedule.time import long_sums
 from tests.fuzz.check import Config
 
 SIZES = (0, 1, 3, 4, 5, 11)
@@ -33,9 +33,9 @@ def values(rows: int, batch: int, dtype: str = "float32") -> list[np.ndarray]:
 def test_blocks_of_terms(dtype: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs, outputs = program("T", "B", dtype)
     with Config(width=16, threads=threads).active():
-        monkeypatch.setattr(deep, "LEAST", 10**6)
+        monkeypatch.setattr(long_sums, "LEAST", 10**6)
         whole = sj.function(inputs, outputs, mode="emulate")
-        monkeypatch.setattr(deep, "LEAST", 4)
+        monkeypatch.setattr(long_sums, "LEAST", 4)
         with host.using(replace(host.target(), level2_bytes=4)):
             blocked = sj.function(inputs, outputs, mode="emulate")
         assert "are made in blocks of" in blocked.explain()
@@ -48,7 +48,7 @@ def test_blocks_of_terms(dtype: str, threads: int, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(("rows", "batch"), [(11, 3), ("T", 3), (11, "B")])
 def test_known_sizes(rows: int | str, batch: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deep, "LEAST", 4)
+    monkeypatch.setattr(long_sums, "LEAST", 4)
     inputs, outputs = program(rows, batch)
     f = sj.function(inputs, outputs, mode="emulate")
     assert "are made in blocks of" in f.explain()
@@ -70,7 +70,7 @@ def test_sums_with_an_epilogue_stay_together() -> None:
 @pytest.mark.parametrize("terms", [2, 5, 40, "n"])
 def test_lanes_along_the_sum(terms: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has fewer columns than lanes may be summed along the lanes, which begin with nothing."""
-    monkeypatch.setattr(deep, "LEAST", 1)
+    monkeypatch.setattr(long_sums, "LEAST", 1)
     size = terms if isinstance(terms, int) else 9
     a, b = np.random.default_rng(size).standard_normal((2, 5, size))
     x, y = (sj.tensor((5, terms)) for _ in range(2))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 import scanjit as sj
-from scanjit.ops.order import ARGPARTITION, ARGRANKED, ARGSORT, PARTITION, RANKED
+from scanjit.ops.sorting import ARGPARTITION, ARGRANKED, ARGSORT, PARTITION, RANKED
 from tests.ops.support import agrees, run, same
 
 RNG = np.random.default_rng(0)
@@ -163,7 +163,7 @@ def test_the_order_of_elements_that_differ_in_their_last_bits(n: int | None, mod
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 def test_longer_rows_than_places_fit_beside_keys(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with 2**32 elements and more."""
-    for module in ("scanjit.codegen.order", "scanjit.schedule.lower.ops.order"):
+    for module in ("scanjit.codegen.sorting", "scanjit.schedule.lower.ops.sorting"):
         monkeypatch.setattr(f"{module}.MOST_PACKED", 2100)
     x, known = sj.tensor(("n",), "float32"), sj.tensor((2150,), "float32")
     ranks = np.array([7, 1070])

@@ -14,8 +14,8 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import COMPLEX, Node, Op
+from scanjit.ops.contraction import contract
 from scanjit.ops.elementwise import where
-from scanjit.ops.linalg import contract
 from scanjit.ops.promotion import cast
 from scanjit.ops.samples import FLOATS
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, window

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
-from scanjit.codegen.small_calls import small_source
+from scanjit.codegen.small_matrices import small_source
 from scanjit.codegen.source import Parameters, Source
 from scanjit.kinds import kind_of
 from scanjit.schedule.nests import LapackCall, Ref
