@@ -35,13 +35,8 @@ class StillTime:
         carries, point, steps = dict(frame.registers), Point(width=nest.still), nest.still * TOGETHER
         states = {place: frame.line("state", f"spread_x{nest.still}({name})") for place, name in carries.items()}
         name = frame.loop(time, "t", (start, stop), steps, most)
-<<<<<<< HEAD
         frame.registers, guessed, frame.guessed = dict(states), frame.guessed, ()
-        frame.lane, outer, inside = time, frame.lane, len(frame.scopes)
-=======
-        frame.registers, branches, frame.branches = dict(states), frame.branches, False
         frame.lane, outer = time, frame.lane
->>>>>>> e9496011 (Scopes of generated source are contexts, indented as what they write)
         memos: list[dict[object, str]] = []
         tests: list[str] = []
         with frame.fewer_vectors(lanes=nest.still):
@@ -51,18 +46,6 @@ class StillTime:
                 tests += [self._stays(*pair, point) for pair in zip(nest.registers, nest.updates, strict=True)]
                 memos.append(frame.memos[-1])
             still = frame.line("still", f"all_of({' & '.join(f'({test})' for test in tests)})")
-<<<<<<< HEAD
-            frame.push(f"if {still}:")
-            for number, memo in enumerate(memos):
-                frame.index[time, 0] = f"({name} + {number * nest.still})" if number else name
-                frame.memos[-2] = memo
-                frame.memos[-1] = {}
-                for register, update in zip(nest.registers, nest.updates, strict=True):
-                    memo[update, 0, 0, nest.still] = states[register.index, 0]
-                self.values.store(point)
-            frame.pop(inside)
-        frame.registers, frame.guessed, frame.lane = carries, guessed, outer
-=======
             with frame.inside(f"if {still}:"):
                 for number, memo in enumerate(memos):
                     frame.index[time, 0] = f"({name} + {number * nest.still})" if number else name
@@ -71,8 +54,7 @@ class StillTime:
                     for register, update in zip(nest.registers, nest.updates, strict=True):
                         memo[update, 0, 0, nest.still] = states[register.index, 0]
                     self.values.store(point)
-        frame.registers, frame.branches, frame.lane = carries, branches, outer
->>>>>>> e9496011 (Scopes of generated source are contexts, indented as what they write)
+        frame.registers, frame.guessed, frame.lane = carries, guessed, outer
         frame.push(f"if not {still}:")
         self._steps(name, f"{name} + {steps}")
         for place, state in states.items():

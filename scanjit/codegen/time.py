@@ -74,19 +74,12 @@ class TimeInside:
         frame.scope.add(f"{end} = min({first} + {STRETCH} // {times}, {size})")
         begun = frame.line("begun", "clock()")
         for number, written in enumerate(forms):
-<<<<<<< HEAD
-            frame.push(f"if {form} == {number}:")
-            written(first, end)
-            before = frame.line("before", took[number])
-            frame.scope.add(f"{took[number]} = (clock() - {begun})*{times}")
-            frame.push(f"if {learns} < -1:")
-            frame.scope.add(f"{took[number]} = (3*{before} + min({took[number]}, 2*{before})) // 4")
-            frame.pop(inside)
-=======
             with frame.inside(f"if {form} == {number}:"):
                 written(first, end)
+                before = frame.line("before", took[number])
                 frame.scope.add(f"{took[number]} = (clock() - {begun})*{times}")
->>>>>>> e9496011 (Scopes of generated source are contexts, indented as what they write)
+                with frame.inside(f"if {learns} < -1:"):
+                    frame.scope.add(f"{took[number]} = (3*{before} + min({took[number]}, 2*{before})) // 4")
         frame.scope.add(f"{learns} = {learns} - 1")
         frame.push(f"if {learns} < 0:")
         frame.scope.add(f"{form} = 0")
