@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from scanjit import types
+from scanjit.records import replace
 from scanjit.schedule.nests import Buffer, Nest, Ref, Statement
 from scanjit.schedule.time.checkpoint.candidate import Phase
 from scanjit.schedule.time.checkpoint.families import Family
@@ -59,7 +60,8 @@ class _PhaseWriter:
     def _restored(self, loop: Statement, stretch: Stretch) -> Iterator[Nest]:
         """Copies of saved carries to the places where the steps of a stretch begin."""
         for i, memory in self.family.saved.get(loop, {}).items():
-            yield copy(self._row(loop, memory, after=False), stretch.before(plan_of(loop), i))
+            target = stretch.before(plan_of(loop), i)  # the last band of points may be smaller than the memory
+            yield copy(replace(self._row(loop, memory, after=False), shape=target.shape), target)
 
     def _row(self, loop: Statement, memory: Buffer, after: bool) -> Ref:
         """The row of `saved` that holds a carry before or after the stretch."""
