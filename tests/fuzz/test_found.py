@@ -34,6 +34,7 @@ FOUND = {
     9990845: "loops of a wave without steps had no memory for the state before the first step",
     7003795: "sizes in branches, of inputs with sizes of their own, moved out of branches without end",
     7101382: "a carry was copied from memory for a whole band of points, of which the last band has fewer",
+    7101713: "a loop of constants gave results in a step of a model that nothing around the step used",
     920000598: "with other sizes than planned, a value has 390,625 elements",
 }
 

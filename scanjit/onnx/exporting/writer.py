@@ -129,7 +129,9 @@ class Writer:
     def _known(self, attribute: str, key: Any) -> Any:
         found = getattr(self, attribute).get(key)
         if found is None and self.outer is not None and _means_the_same(key):
-            return self.outer._known(attribute, key)
+            found = self.outer._known(attribute, key)
+            if isinstance(found, tuple) and "" in found:  # a loop around this graph stacks only what is used there
+                return None
         return found
 
     def value(self, node: Node) -> str:
