@@ -13,7 +13,6 @@ from scanjit.codegen.neighbours import in_pairs
 from scanjit.codegen.still import TOGETHER, StillTime
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import Extrema, NestLoop, Register, Value, loops_of
-from scanjit.schedule.tiles.guesses import waits
 
 STRETCH = 1024
 """After so many steps, it is decided anew in which form the next ones are computed."""
@@ -101,12 +100,11 @@ class TimeInside:
         frame.pop(depth)
 
     def _forms(self, copies: int) -> list[Callable[[str, str], None]]:
-        """What writes stretches of steps: with all branches, with those that wait for a carry, without them, and as if
-        they changed nothing."""
+        """What writes stretches of steps: with all branches, with those that depend on carries alone, without them,
+        and as if they changed nothing."""
         guessed = self.frame.nest.guessed
-        waiting = tuple(value for value in guessed if waits(value.operands[0]))
-        alone = tuple(value for value in waiting if not loops_of(value.operands[0]))
-        sets = dict.fromkeys([guessed, waiting, alone, ()])
+        alone = tuple(value for value in guessed if not loops_of(value.operands[0]))
+        sets = dict.fromkeys([guessed, alone, ()])
         forms: list[Callable[[str, str], None]] = [partial(self._with, guessed=each, copies=copies) for each in sets]
         if self.frame.nest.still:
             still = StillTime(self.frame, self.values, self._steps)

@@ -222,7 +222,7 @@ def test_a_step_is_a_tree() -> None:
 
 
 def forms_of(step: Any) -> list[str]:
-    """The forms of a step: with all branches, with those that wait, and without them."""
+    """The forms of a step: with all branches, with those of carries alone, and without them."""
     x = sj.vector("x", "float64")
     with Config(width=4).active():
         source = sj.function([x], sj.scan(step, x, 0), mode="emulate").source
@@ -230,10 +230,9 @@ def forms_of(step: Any) -> list[str]:
     return [part[part.index(f"form0 == {number}:") :] for number, part in enumerate(parts)]
 
 
-def test_a_bound_of_an_integer_is_a_branch_and_a_choice_that_does_not_wait_is_one_in_one_form() -> None:
-    every, waiting, without = forms_of(lambda x, h: sj.maximum(h + sj.where(x > 0.0, 1, -1), 0))
-    assert [form.count("if any_of(") for form in (every, waiting, without)] == [12, 4, 0]
-    assert [form.count("select(") for form in (every, waiting, without)] == [0, 4, 8]
+def test_a_bound_of_an_integer_is_a_branch_in_two_forms_and_a_choice_by_a_row_in_one() -> None:
+    every, alone, without = forms_of(lambda x, h: sj.where(x > 0.0, 0, sj.minimum(3 * h + 1, 50)))
+    assert [form.count("if any_of(") > 0 for form in (every, alone, without)] == [True, True, False]
 
 
 def test_the_form_with_branches_has_whole_maxima() -> None:

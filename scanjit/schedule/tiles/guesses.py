@@ -5,8 +5,8 @@ processor guesses which way it goes and begins with the next step. Only if the g
 anew. What is not chosen is not computed either.
 
 Whether guesses are mostly right depends on the data. So a nest with time has its steps in several forms: with a branch
-for each choice, with branches for those that wait for a carry, and without branches. It takes the form that was fastest
-in the last stretch of steps. `codegen.decisions` writes those with branches.
+for each choice, with branches for conditions of carries alone, and without branches. It takes the form that was fastest
+in the last stretches of steps. `codegen.decisions` writes those with branches.
 
 In a loop of several nests, which has its steps once, choices are branches only where guesses are often right: if one of
 the two values is nothing, as in a step that changes nothing, or a term that is 0. Two other values, such as 1 and -1,
@@ -64,14 +64,14 @@ def in_forms(nest: Nest, target: Target) -> Nest:
     if len(found) > MOST or len(chosen.values) > LONGEST:
         return nest
     needed = set(walk_values(chosen.updates))
-    waiting = any(value in needed and waits(value.operands[0]) for value in found)
+    waiting = any(value in needed and _waits(value.operands[0]) for value in found)
     return replace(chosen, guessed=found) if waiting else nest
 
 
 def _is_bound(value: Value) -> bool:
     """Whether a value is an integer that waits, or a number if it is beyond that."""
     whole = isinstance(value, Apply) and value.op in (MAXIMUM, MINIMUM) and kind_of(value.dtype).integral
-    return whole and any(isinstance(operand, Literal) for operand in value.operands) and waits(value)
+    return whole and any(isinstance(operand, Literal) for operand in value.operands) and _waits(value)
 
 
 def _as_choice(value: Value) -> Value:
@@ -85,7 +85,7 @@ def _is_choice(value: Value) -> bool:
     return (isinstance(value, Apply) and value.op is WHERE) or condition_of(value) is not None
 
 
-def waits(condition: Value) -> bool:
+def _waits(condition: Value) -> bool:
     """Whether a condition depends on a register."""
     return any(isinstance(part, Register) for part in walk_values([condition]))
 
