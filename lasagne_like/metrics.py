@@ -15,7 +15,6 @@ Examples
 array(1.)
 """
 
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -47,7 +46,7 @@ def _namespace(*values: Any) -> Any:
     return sj if any(map(is_expression, values)) else np
 
 
-def _read(predictions: Any, targets: Any, mask: Any) -> SimpleNamespace:
+def _read(predictions: Any, targets: Any, mask: Any) -> tuple[Any, Any, Any, Any]:
     """Predictions, targets and weights, as arrays or as expressions, with the module that computes with them. The axes
     that they have in common must have the same sizes: none is broadcast, but for axes of size 1 of the weights."""
     x = _namespace(predictions, targets, mask)
@@ -61,7 +60,7 @@ def _read(predictions: Any, targets: Any, mask: Any) -> SimpleNamespace:
         found = known_sizes(mask.shape)
         if not fits([None if m == 1 else m for m in found], sizes[: mask.ndim]):
             raise ValueError(f"mask must have the shape {sizes} of the targets, or lack the last axes; got {found}")
-    return SimpleNamespace(x=x, p=p, t=t, mask=mask)
+    return x, p, t, mask
 
 
 def _mean(x: Any, values: Any, mask: Any) -> Any:
@@ -112,8 +111,8 @@ def accuracy(predictions: Any, targets: Any, mask: Any = None) -> Any:
     >>> float(accuracy([[0.9, 0.1], [0.6, 0.4]], [0, 1]))
     0.5
     """
-    given = _read(predictions, targets, mask)
-    return _mean(given.x, _chosen(given.p, given.t, given.x) == given.t, given.mask)
+    x, p, t, mask = _read(predictions, targets, mask)
+    return _mean(x, _chosen(p, t, x) == t, mask)
 
 
 def top_k_accuracy(predictions: Any, targets: Any, k: int = 5, mask: Any = None) -> Any:
@@ -137,16 +136,15 @@ def top_k_accuracy(predictions: Any, targets: Any, k: int = 5, mask: Any = None)
     >>> float(top_k_accuracy([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [1, 0], k=2))
     0.5
     """
-    given = _read(predictions, targets, mask)
-    check_top_k(k, "k of top_k_accuracy", given.p.shape[-1] if given.p.ndim else None)
-    return _mean(given.x, among_largest(given.x, given.p, given.t, k), given.mask)
+    x, p, t, mask = _read(predictions, targets, mask)
+    check_top_k(k, "k of top_k_accuracy", p.shape[-1] if p.ndim else None)
+    return _mean(x, among_largest(x, p, t, k), mask)
 
 
 def _counts(predictions: Any, targets: Any, mask: Any, classes: int | None) -> tuple[Any, Any, Any, Any]:
     """The module that computes with the counts; and for each class three counts of items: those of this class for which
     it is predicted, those for which it is predicted, and those of this class."""
-    given = _read(predictions, targets, mask)
-    x, p, t = given.x, given.p, given.t
+    x, p, t, mask = _read(predictions, targets, mask)
     chosen = _chosen(p, t, x)
     if classes is None:
         if p.ndim == t.ndim + 1:
@@ -157,7 +155,7 @@ def _counts(predictions: Any, targets: Any, mask: Any, classes: int | None) -> t
             classes = int(max(chosen.max(initial=1), t.max(initial=1))) + 1
     places = x.arange(classes)
     predicted, there = (_float(x, part[..., None] == places) for part in (chosen, t))
-    weights = 1.0 if given.mask is None else _with_axes(_float(x, given.mask), t.ndim + 1)
+    weights = 1.0 if mask is None else _with_axes(_float(x, mask), t.ndim + 1)
     axes = tuple(range(t.ndim))
     return x, *(x.sum(part * weights, axis=axes) for part in (predicted * there, predicted, there))
 
@@ -311,27 +309,25 @@ def perplexity(predictions: Any, targets: Any, mask: Any = None) -> Any:
     >>> float(perplexity([[0.5, 0.5], [0.5, 0.5]], [0, 1]))
     2.0
     """
-    given = _read(predictions, targets, mask)
-    t, count = given.t, given.p.shape[-1]
-    if given.mask is not None:
-        t = given.x.where(given.mask != 0, t, 0)
-    if given.x is sj:
+    x, p, t, mask = _read(predictions, targets, mask)
+    count = p.shape[-1]
+    if mask is not None:
+        t = x.where(mask != 0, t, 0)
+    if x is sj:
         t = not_from_the_end(t, count)
     elif (wrong := t[(t < 0) | (t >= count)]).size:
         raise IndexError(f"targets of perplexity are classes from 0 to {count - 1}, got {wrong[0]}")
-    own = given.x.take_along_axis(given.p, t[..., None], axis=-1)[..., 0]
+    own = x.take_along_axis(p, t[..., None], axis=-1)[..., 0]
     with np.errstate(divide="ignore"):  # an item of probability 0 may be masked
-        losses = -given.x.log(_float(given.x, own))
-    return given.x.exp(_mean(given.x, losses, given.mask))
+        losses = -x.log(_float(x, own))
+    return x.exp(_mean(x, losses, mask))
 
 
-def _error(predictions: Any, targets: Any, mask: Any) -> SimpleNamespace:
-    given = _read(predictions, targets, mask)
-    if given.p.ndim != given.t.ndim:
-        raise ValueError(
-            f"predictions and targets must have the same axes, got {given.p.ndim} and {given.t.ndim} of them"
-        )
-    return given
+def _of_one_shape(predictions: Any, targets: Any, mask: Any) -> tuple[Any, Any, Any, Any]:
+    x, p, t, mask = _read(predictions, targets, mask)
+    if p.ndim != t.ndim:
+        raise ValueError(f"predictions and targets must have the same axes, got {p.ndim} and {t.ndim} of them")
+    return x, p, t, mask
 
 
 def mean_squared_error(predictions: Any, targets: Any, mask: Any = None) -> Any:
@@ -350,8 +346,8 @@ def mean_squared_error(predictions: Any, targets: Any, mask: Any = None) -> Any:
     >>> float(mean_squared_error([1.0, 5.0], [1.0, 2.0]))
     4.5
     """
-    given = _error(predictions, targets, mask)
-    return _mean(given.x, given.x.square(_float(given.x, given.p) - given.t), given.mask)
+    x, p, t, mask = _of_one_shape(predictions, targets, mask)
+    return _mean(x, x.square(_float(x, p) - t), mask)
 
 
 def mean_absolute_error(predictions: Any, targets: Any, mask: Any = None) -> Any:
@@ -367,8 +363,8 @@ def mean_absolute_error(predictions: Any, targets: Any, mask: Any = None) -> Any
     >>> float(mean_absolute_error([1.0, 5.0], [1.0, 2.0]))
     1.5
     """
-    given = _error(predictions, targets, mask)
-    return _mean(given.x, abs(_float(given.x, given.p) - given.t), given.mask)
+    x, p, t, mask = _of_one_shape(predictions, targets, mask)
+    return _mean(x, abs(_float(x, p) - t), mask)
 
 
 def r2(predictions: Any, targets: Any, mask: Any = None) -> Any:
@@ -385,7 +381,7 @@ def r2(predictions: Any, targets: Any, mask: Any = None) -> Any:
     >>> float(r2([1.0, 2.0, 4.0], [1.0, 2.0, 3.0]))
     0.5
     """
-    given = _error(predictions, targets, mask)
-    x, t = given.x, _float(given.x, given.t)
-    middle = _mean(x, t, given.mask)
-    return 1 - _mean(x, x.square(given.p - t), given.mask) / _mean(x, x.square(t - middle), given.mask)
+    x, p, t, mask = _of_one_shape(predictions, targets, mask)
+    t = _float(x, t)
+    middle = _mean(x, t, mask)
+    return 1 - _mean(x, x.square(p - t), mask) / _mean(x, x.square(t - middle), mask)

@@ -50,7 +50,7 @@ def batch_chosen(
     bool
         Whether the outputs may also be computed if no example is chosen.
     """
-    if _cannot_fail(outputs, wide):
+    if _harmless(outputs, {*wide}, {*wide}, _INDEXED):
         mask = ir.new_input(Type(np.dtype("bool")))
         outputs, fits = _reading_inside(outputs, mask)
         origins = dict.fromkeys(node for node in _read_as_elements(outputs) if carries_gradient(node))
@@ -70,13 +70,9 @@ def select(chosen: Node, a: Node, b: Node) -> Node:
 # ---- graphs that cannot fail -----------------------------------------------------------------------------------------
 
 
-def _cannot_fail(outputs: Sequence[Node], batched: Collection[Node]) -> bool:
-    """Whether a graph consists of elementwise ops and the like, and each node whose derivative may be infinite or NaN
-    depends on values that differ between the examples."""
-    return _harmless(outputs, {*batched}, {*batched}, _INDEXED)
-
-
 def _harmless(outputs: Sequence[Node], stops: set[Node], differs: set[Node], indexed: Collection[Op] = ()) -> bool:
+    """Whether a graph consists of elementwise ops and the like (and of `indexed` ones), and each node whose derivative
+    may be infinite or NaN depends on values that differ between the examples."""
     closed: set[Node] = set()
     for node in walk(outputs, stops):
         if node in stops or node.op in ORIGINS:

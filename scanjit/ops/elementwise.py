@@ -357,17 +357,13 @@ SQRT: Elementwise = Elementwise(
 def _rounding(name: str, reference: OpFunction[Parameter], doc: str) -> Elementwise:
     return Elementwise(
         name,
-        lower=_of_floats(name),
+        lower=lambda dtype: name + "({0})" if kind_of(dtype).floating else "{0}",
         takes="if",
         bools=False,
         reference=lambda x: x if kind_of(x.dtype).integral else reference(x),
         vjp=lambda g, y, x: (zeros_like(x),),
         doc=doc,
     )
-
-
-def _of_floats(name: str) -> OpFunction[str]:
-    return lambda dtype: name + "({0})" if kind_of(dtype).floating else "{0}"
 
 
 FLOOR = _rounding("floor", np.floor, "the largest whole number that is at most x")

@@ -235,17 +235,13 @@ def _narrow(x: Node, labels: tuple[int, ...]) -> tuple[Node, tuple[int, ...]]:
     """An operand without the axes along which it is certainly the same, and their labels dropped."""
     base, shape = (x.operands[0], x.type.shape) if x.op is BROADCAST_TO else (x, x.type.shape)
     lead = len(shape) - base.ndim
-    new = _new_axes(base)
+    new = {i for i, a in enumerate(base.params["order"]) if a is None} if base.op is DIMSHUFFLE else set()
     own = [a for a in range(base.ndim) if a not in new and (base.type.shape[a] == shape[a + lead])]
     dropped = [a for a in range(base.ndim) if a not in own]
     if len(own) == x.ndim or any(base.type.shape[a] != 1 for a in dropped):
         return x, labels
     bare = base if not dropped else DIMSHUFFLE(base, order=tuple(own))
     return bare, tuple(labels[a + lead] for a in own)
-
-
-def _new_axes(x: Node) -> set[int]:
-    return {i for i, a in enumerate(x.params["order"]) if a is None} if x.op is DIMSHUFFLE else set()
 
 
 @rules.rule(CONTRACT)

@@ -80,7 +80,7 @@ class _Cone:
     def fits(self) -> bool:
         """Whether its sequences are to be computed in the loop."""
         stored = all(_is_stored(end) for end in self.rows)
-        narrow = all(self._is_fixed(end) for end in self.fixed)
+        narrow = all(end.ndim < self.operands[0].ndim or end.type.shape[0] == 1 for end in self.fixed)
         same_axes = len({operand.ndim for operand in self.operands}) == 1
         light = sum(map(_cost, self.nodes)) < sum(map(_most, self.operands))
         return bool(self.rows) and stored and narrow and same_axes and light
@@ -89,10 +89,6 @@ class _Cone:
         """Whether an end has a row for each step."""
         shape, whole = end.type.shape, self.operands[0].type.shape
         return len(shape) == len(whole) and shape[0] == whole[0] and shape[0] != 1
-
-    def _is_fixed(self, end: Node) -> bool:
-        """Whether an end is certainly the same in every step, and costs little to read."""
-        return end.ndim < self.operands[0].ndim or end.type.shape[0] == 1
 
     def inside(self, loop: OpenScan) -> list[Node]:
         """The rows of the sequences, computed in the body."""

@@ -24,7 +24,7 @@ class Finite(Watch):
         self.nan_only = nan_only
 
     def given(self, node: Node, value: np.ndarray) -> None:
-        bad = self._bad(value)
+        bad = _first(np.isnan(value) if self.nan_only else ~np.isfinite(value)) if _is_float(value) else None
         if bad is None:
             return
         kind = "the shared variable" if node.op is SHARED else "argument"
@@ -52,10 +52,6 @@ class Finite(Watch):
             fix=_ALLOW if infinite else None,
             where=node.where,
         )
-
-    def _bad(self, value: np.ndarray) -> tuple[int, ...] | None:
-        """The first element that is not finite."""
-        return _first(np.isnan(value) if self.nan_only else ~np.isfinite(value)) if _is_float(value) else None
 
     def _made(self, value: np.ndarray, operands: Sequence[Any]) -> tuple[int, ...] | None:
         """The position of the first NaN (or infinity), if no operand has a NaN (or an infinity)."""

@@ -84,11 +84,6 @@ def throughput(dtype: str, threads: int, rounds: int = ROUNDS) -> MeasuredCall:
     return MeasuredCall(_fma(dtype, lanes, SIDE_BY_SIDE, rounds, threads), amount)
 
 
-def latency(dtype: str) -> MeasuredCall:
-    """A call of multiply-adds of which each needs the one before, and their number. It uses one thread."""
-    return MeasuredCall(_fma(dtype, 1, 1, CHAIN, 1), CHAIN)
-
-
 def stream(dtype: str, threads: int, footprint: int, nbytes: int = READ) -> MeasuredCall:
     """A call that reads an array of `footprint` bytes again and again, about `nbytes` in all; and the exact number."""
     lanes = host.target().lanes(np.dtype(dtype).itemsize)

@@ -15,7 +15,7 @@ _DFT = 17
 def transform(w: Writer, node: Node, real: str, imaginary: str) -> str:
     """The transform of two parts. ONNX divides the inverse one."""
     found = _dft(w, node, _pairs(w, node, real, imaginary), node.params["sign"] > 0)
-    return found if node.params["sign"] < 0 else w.op("Mul", found, _length(w, node))
+    return found if node.params["sign"] < 0 else w.op("Mul", found, w.cast(w.dim(node.type.shape[-2]), node.dtype))
 
 
 def half_spectrum(w: Writer, node: Node, x: str) -> str:
@@ -37,10 +37,6 @@ def from_half_spectrum(w: Writer, node: Node, real: str, imaginary: str) -> str:
 def _pairs(w: Writer, node: Node, real: str, imaginary: str) -> str:
     axis = node.operands[0].ndim
     return w.op("Concat", *(w.unsqueeze(part, axis) for part in (real, imaginary)), axis=axis)
-
-
-def _length(w: Writer, node: Node) -> str:
-    return w.cast(w.dim(node.type.shape[-2]), node.dtype)
 
 
 def _dft(w: Writer, node: Node, pairs: str, inverse: bool, half: bool = False) -> str:

@@ -196,7 +196,7 @@ def own_loop(
     `written` in a step; else None. `steps` gets the distance between two rows of each buffer. With `in_turns`, the
     loop may go over all rows several times."""
     some_left = nest.tile is not None and nest.tile.left and nest.tile.rows is not None
-    accesses = _accesses(nest, written)
+    accesses = [access for access, _ in nest.accesses() if access.buffer in written]
     if any(isinstance(value, Fetch | Search) and value.access.buffer in written for value in nest.values):
         return None
     for loop in nest.space:
@@ -235,10 +235,6 @@ def _in_row_tile(nest: Nest, loop: NestLoop, each: Dimension) -> Own:
         return loop, each
     inner = rows.parts[rows.parts.index(loop) + 1 :]
     return rows, each * types.product(part.size for part in inner)
-
-
-def _accesses(nest: Nest, buffers: set[Buffer]) -> list[Access]:
-    return [access for access, _ in nest.accesses() if access.buffer in buffers]
 
 
 def _stays(access: Access, own: Own, size: Dimension, steps: dict[Buffer, Dimension]) -> bool:

@@ -32,7 +32,7 @@ def threads_apart(program: Program) -> Iterator[Problem]:
         for access, writes in accesses:
             if writes:
                 written.setdefault((access.buffer, access.offset), access)
-                if not _moves(access, split):
+                if not all(access.strides.get(part, 0) != 0 for part in _loops(split)):
                     yield nest, f"threads share a loop that a store to {access.buffer.name!r} does not move with"
         for access, _ in accesses:
             other = written.get((access.buffer, access.offset))
@@ -43,10 +43,6 @@ def threads_apart(program: Program) -> Iterator[Problem]:
 def _loops(loop: NestLoop) -> list[NestLoop]:
     parts = loop.parts or (loop,)
     return [part for part in parts if part.size != 1]
-
-
-def _moves(access: Access, loop: NestLoop) -> bool:
-    return all(access.strides.get(part, 0) != 0 for part in _loops(loop))
 
 
 def _steps(access: Access, loop: NestLoop) -> list[Dimension]:
