@@ -9,8 +9,6 @@ import pytest
 import scanjit as sj
 from tests.compare import all_close
 
-RNG = np.random.default_rng(0)
-
 
 def blocks(f):
     """The finished program as text."""
@@ -54,33 +52,33 @@ def build(step, count, size, mode, **options):
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("size", ["N", 100])
 @pytest.mark.parametrize("case", CASES)
-def test_as_the_reference(case, size, backwards):
+def test_as_the_reference(case, size, backwards, rng: np.random.Generator):
     step, count = CASES[case]
     wanted, *others = (build(step, count, size, m, go_backwards=backwards) for m in ("reference", "emulate", "numba"))
     assert f"% {count + 1})" in blocks(others[0]) and "% 2)" not in blocks(others[0])
     for steps in (1, 2, 3, 4, 7):
-        given = [RNG.standard_normal(steps), *RNG.standard_normal((count, 100))]
+        given = [rng.standard_normal(steps), *rng.standard_normal((count, 100))]
         for f in others:
             all_close(f(*given), wanted(*given), rtol=1e-9, atol=1e-12)
 
 
-def test_two_carries_behind_one_by_as_many_steps():
+def test_two_carries_behind_one_by_as_many_steps(rng: np.random.Generator):
     """They begin with other values, so only one of them lies in the slots of the first."""
     wanted, f = (build(two_copies, 3, "N", mode) for mode in ("reference", "emulate"))
     assert "% 3)" in blocks(f) and "% 2)" in blocks(f)
     for steps in (1, 2, 5):
-        given = [RNG.standard_normal(steps), *RNG.standard_normal((3, 20))]
+        given = [rng.standard_normal(steps), *rng.standard_normal((3, 20))]
         all_close(f(*given), wanted(*given), rtol=1e-9, atol=1e-12)
 
 
-def test_carries_that_change_places_are_copied():
+def test_carries_that_change_places_are_copied(rng: np.random.Generator):
     f = build(lambda x, a, b: (b, a), 2, "N", "emulate")
     assert "% 3)" not in blocks(f)
-    given = [np.zeros(3), *RNG.standard_normal((2, 20))]
+    given = [np.zeros(3), *rng.standard_normal((2, 20))]
     np.testing.assert_array_equal(f(*given)[0], given[2])
 
 
-def test_a_loop_that_ends_early_and_a_gradient():
+def test_a_loop_that_ends_early_and_a_gradient(rng: np.random.Generator):
     x, h, before = sj.vector("x", "float64"), *(sj.vector(name, "float64") for name in ("h", "before"))
 
     def step(x, h, before):
@@ -91,5 +89,5 @@ def test_a_loop_that_ends_early_and_a_gradient():
     summed = sum((each[-1] ** 2).sum() for each in sj.scan(wave, x, [h, before]))
     outputs = [ended[0][-1], ended[1][-1], *sj.grad(summed, [x, h, before])]
     wanted, f = (sj.function([x, h, before], outputs, mode=mode) for mode in ("reference", "numba"))
-    given = RNG.standard_normal(9), *RNG.standard_normal((2, 50))
+    given = rng.standard_normal(9), *rng.standard_normal((2, 50))
     all_close(f(*given), wanted(*given), rtol=1e-9, atol=1e-12)

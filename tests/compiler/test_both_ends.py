@@ -32,8 +32,7 @@ INDICES = {
 
 
 @pairwise(name=INDICES, size=[SIZE, "N"], mode=["emulate", "numba"])
-def test_as_the_reference(name: str, size: Any, mode: Any) -> None:
-    rng = np.random.default_rng(0)
+def test_as_the_reference(name: str, size: Any, mode: Any, rng: np.random.Generator) -> None:
     given = rng.integers(-SIZE, SIZE, 60), rng.standard_normal(60), rng.standard_normal((SIZE, 3))
     if name == "other numbers":
         given[0][:] = np.maximum(given[0], 1 - SIZE)

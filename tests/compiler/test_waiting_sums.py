@@ -7,8 +7,6 @@ import scanjit as sj
 from scanjit.runtime import host
 from tests.pairs import pairwise
 
-RNG = np.random.default_rng(0)
-
 
 def rotation(x, a, b):
     """Of no sum comes the product so much later than the other operand that a multiply-add ends first."""
@@ -61,8 +59,8 @@ def made(name, mode, dtype="float64", shape=("T",), gradient=False):
 @pairwise(
     gradient=[False, True], shape=[("T",), ("T", "N"), ("T", 3), (300,)], dtype=["float32", "float64"], name=STEPS
 )
-def test_values_and_gradients(name, dtype, shape, gradient):
-    given = RNG.standard_normal([{"T": 19, "N": 261}.get(size, size) for size in shape]).astype(dtype)
+def test_values_and_gradients(name, dtype, shape, gradient, rng: np.random.Generator):
+    given = rng.standard_normal([{"T": 19, "N": 261}.get(size, size) for size in shape]).astype(dtype)
     wanted, *others = (made(name, mode, dtype, shape, gradient)(given) for mode in ("reference", "emulate", "numba"))
     for found in others:
         for one, right in zip(found, wanted, strict=True):
@@ -86,9 +84,9 @@ def test_a_product_that_comes_first_is_not():
 
 
 @pytest.mark.skipif(not host.target().has_fma, reason="a product is never joined with a sum")
-def test_llvm_joins_no_product_with_a_sum():
+def test_llvm_joins_no_product_with_a_sum(rng: np.random.Generator):
     """To the last bit what two roundings give, where one would give something else."""
-    given = RNG.standard_normal(500)
+    given = rng.standard_normal(500)
     a = b = 0.0
     wanted = []
     for x in given:

@@ -164,10 +164,9 @@ def test_least_squares(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(sj.function([x], sj.pinv(x), mode="reference")(a), np.linalg.pinv(a), 1e-10, 1e-11)
 
 
-def test_beside_torch() -> None:
+def test_beside_torch(rng: np.random.Generator) -> None:
     """PyTorch's gradients are of costs that do not depend on the phases of vectors."""
     torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(6)
     a, w = sampled(rng, (4, 3)), sampled(rng, (4, 4))
     z, weights = torch.tensor(a, requires_grad=True), torch.tensor(w)
 
@@ -185,9 +184,8 @@ def test_beside_torch() -> None:
 
 
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
-def test_triangles(mode: str) -> None:
+def test_triangles(mode: str, rng: np.random.Generator) -> None:
     scipy = pytest.importorskip("scipy.linalg")
-    rng = np.random.default_rng(7)
     a, b = sampled(rng, (4, 4)) + 3 * np.eye(4), sampled(rng, (4, 2))
     square = a @ adjoint(a)
     x, y = sj.tensor(("n", "n"), "complex128"), sj.tensor(("n", 2), "complex128")
@@ -210,8 +208,9 @@ def test_triangles(mode: str) -> None:
     np.testing.assert_allclose(slopes[1], slope(lambda z: g(a + 3 * np.eye(4), z), b), 1e-5, 1e-6)
 
 
-def test_forward_mode_branches_files_and_errors(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(8)
+def test_forward_mode_branches_files_and_errors(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
     a, change, w = (sampled(rng, shape) for shape in ((3, 3), (3, 3), (5, 5)))
     x, by, flag = sj.tensor((3, 3), "complex128"), sj.tensor((3, 3), "complex128"), sj.lscalar("flag")
     cost = sum(costs(x, w))

@@ -7,8 +7,6 @@ import pytest
 
 import scanjit as sj
 
-RNG = np.random.default_rng(0)
-
 
 @pytest.fixture
 def orders(read_example):
@@ -16,11 +14,11 @@ def orders(read_example):
 
 
 @pytest.mark.parametrize("mode", ["reference", "numba"])
-def test_the_particle_filter_beside_numpy(orders, mode):
+def test_the_particle_filter_beside_numpy(orders, mode, rng: np.random.Generator):
     count, length = 40, 15
     y, first, noise, offsets = sj.vector("y"), sj.tensor((count,)), sj.tensor(("T", count)), sj.vector("offsets")
     f = sj.function([y, first, noise, offsets], orders.particle_filter(y, first, noise, offsets), mode=mode)
-    data = [RNG.normal(size=shape) for shape in (length, count, (length, count))] + [RNG.random(length)]
+    data = [rng.normal(size=shape) for shape in (length, count, (length, count))] + [rng.random(length)]
     means, total, particles = [], 0.0, data[1]
     for seen, moves, offset in zip(data[0], data[2], data[3], strict=True):
         particles = 0.9 * particles + moves
@@ -34,30 +32,30 @@ def test_the_particle_filter_beside_numpy(orders, mode):
     np.testing.assert_allclose(found[1], total, rtol=1e-8)
 
 
-def test_the_particle_filter_beside_the_exact_one(orders):
+def test_the_particle_filter_beside_the_exact_one(orders, rng: np.random.Generator):
     """Of a linear model with normal noise, the Kalman filter gives the likelihood."""
     length, count = 10, 4000
     y, first, noise, offsets = sj.vector("y"), sj.tensor((count,)), sj.tensor(("T", count)), sj.vector("offsets")
     f = sj.function([y, first, noise, offsets], orders.particle_filter(y, first, noise, offsets))
-    seen = RNG.normal(size=length)
+    seen = rng.normal(size=length)
     mean, variance, exact = 0.0, 1.0, 0.0
     for value in seen:
         mean, variance = 0.9 * mean, 0.81 * variance + 1
         exact -= 0.5 * (np.log(2 * np.pi * (variance + 1)) + (value - mean) ** 2 / (variance + 1))
         gain = variance / (variance + 1)
         mean, variance = mean + gain * (value - mean), (1 - gain) * variance
-    means, total = f(seen, RNG.normal(size=count), RNG.normal(size=(length, count)), RNG.random(length))
+    means, total = f(seen, rng.normal(size=count), rng.normal(size=(length, count)), rng.random(length))
     assert abs(total - exact) < 0.2 and abs(means[-1] - mean) < 0.1
 
 
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("mode", ["reference", "numba"])
 @pytest.mark.parametrize("width", [2, 30])
-def test_beam_search(orders, mode, width):
+def test_beam_search(orders, mode, width, rng: np.random.Generator):
     kinds, length = 3, 3
     start, moves = sj.tensor((kinds,), name="start"), sj.tensor(("T", kinds, kinds), name="moves")
     f = sj.function([start, moves], orders.beam_search(start, moves, width), mode=mode)
-    given = np.log(RNG.dirichlet(np.ones(kinds))), np.log(RNG.dirichlet(np.ones(kinds), (length, kinds)))
+    given = np.log(rng.dirichlet(np.ones(kinds))), np.log(rng.dirichlet(np.ones(kinds), (length, kinds)))
 
     def score(path):
         return given[0][path[0]] + sum(given[1][t, a, b] for t, (a, b) in enumerate(itertools.pairwise(path)))
@@ -71,8 +69,8 @@ def test_beam_search(orders, mode, width):
         np.testing.assert_allclose(scores, best[:width])
 
 
-def test_the_loss_of_rankings(orders):
-    scores, labels = RNG.normal(size=6), RNG.permutation(6).astype("float64")
+def test_the_loss_of_rankings(orders, rng: np.random.Generator):
+    scores, labels = rng.normal(size=6), rng.permutation(6).astype("float64")
     order = np.argsort(-labels)
     wanted = -sum(np.log(np.exp(scores[i]) / np.exp(scores[order[k:]]).sum()) for k, i in enumerate(order))
     a, b = sj.vector("scores"), sj.vector("labels")

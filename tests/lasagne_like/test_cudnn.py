@@ -76,11 +76,12 @@ def cudnn(kind: str, weights: Any, biases: Any, x: Any, layers: int, ways: int, 
     ("layers", "direction", "mode"), [(1, "unidirectional", "skip_input"), (2, "bidirectional", "")]
 )
 @pytest.mark.parametrize("kind", LAYERS)
-def test_equations_and_weights(kind: str, layers: int, direction: str, mode: str, double: bool, run: Any) -> None:
+def test_equations_and_weights(
+    kind: str, layers: int, direction: str, mode: str, double: bool, run: Any, rng: np.random.Generator
+) -> None:
     l_in = InputLayer((None, None, UNITS))
     options = {"input_mode": mode or "linear_input", "double_bias": double, "seq_lengths": LENGTHS}
     layer = LAYERS[kind](l_in, UNITS, layers, direction, return_state=True, **options)
-    rng = np.random.default_rng(1)
     old = get_cudnn_weights(layer)
     weights, biases = ([rng.normal(size=value.shape) for value in part] for part in old)
     set_cudnn_weights(layer, weights, biases)

@@ -397,10 +397,11 @@ def test_layers_are_shown_and_saved(name: str) -> None:
 @pytest.mark.parametrize("border_mode", ["nearest", "mirror"])
 @pytest.mark.parametrize("factor", [1, (2, 0.5)])
 @pytest.mark.parametrize("declared", [(None, 2, 6, 5), (None, 2, None, None)])
-def test_pictures_are_moved(border_mode: str, factor: Any, declared: tuple[int | None, ...]) -> None:
+def test_pictures_are_moved(
+    border_mode: str, factor: Any, declared: tuple[int | None, ...], rng: np.random.Generator
+) -> None:
     l_in, l_places = InputLayer(declared), InputLayer((None, 6))
     layer = layers.TransformerLayer(l_in, l_places, factor, border_mode)
-    rng = np.random.default_rng(1)
     x, places = rng.normal(size=(3, 2, 6, 5)), rng.normal(size=(3, 6)) + np.array([1.0, 0, 0, 0, 1, 0])
     y = get_output(layer)
     weight = sj.cos(sj.arange(y.size, dtype="float64")).reshape(y.shape)

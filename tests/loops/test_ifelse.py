@@ -13,8 +13,6 @@ from scanjit.ops.branch import IFELSE
 from tests.pairs import pairwise
 from tests.refusals import refused
 
-rng = np.random.default_rng(0)
-
 
 @pytest.fixture(params=["reference", "emulate"])
 def mode(request):
@@ -76,7 +74,7 @@ def test_a_condition_on_rows_alone_keeps_its_branches_in_the_loop(mode):
         f([1.0, 2.0, 3.0], [0, 50, 0], [7.0])
 
 
-def test_what_does_not_change_is_one_branch_before_the_loop():
+def test_what_does_not_change_is_one_branch_before_the_loop(rng: np.random.Generator):
     x, w, on = sj.matrix("x"), sj.matrix("w"), sj.scalar("on", dtype="bool")
     y = sj.scan(lambda row, h: sj.tanh(row + h @ sj.ifelse(on, lambda: w @ w, lambda: w)), x, sj.zeros(3))
     given = rng.normal(size=(4, 3)), rng.normal(size=(3, 3))
@@ -92,7 +90,7 @@ def test_structures_and_several_results(mode):
     assert b["a"].tolist() == [-1, -2, -4] and b["b"][0] == 0 and b["b"][1] == 3
 
 
-def test_derivatives_of_any_order():
+def test_derivatives_of_any_order(rng: np.random.Generator):
     xs, w = rng.normal(size=(4, 2)), rng.normal(size=(2, 2))
 
     def last(x, w):
@@ -127,7 +125,7 @@ def test_gradients_for_nodes_that_branches_depend_on():
     assert not a[2].any() and not b[0].any() and b[1].tolist() == [1, 1]
 
 
-def test_batches():
+def test_batches(rng: np.random.Generator):
     x, on = rng.normal(size=(3, 2)), np.array([True, False, True])
     X, ON, one = sj.matrix("X"), sj.vector("on", dtype="bool"), sj.scalar("one", dtype="bool")
 
@@ -156,7 +154,7 @@ def test_loops_and_branches_inside_of_branches(mode):
         f([2.0, 3.0, 4.0], 0)
 
 
-def test_a_product_reads_what_its_own_branch_computed():
+def test_a_product_reads_what_its_own_branch_computed(rng: np.random.Generator):
     x, y, on = sj.matrix("x"), sj.matrix("y"), sj.scalar("on", dtype="bool")
 
     def then():
@@ -168,7 +166,7 @@ def test_a_product_reads_what_its_own_branch_computed():
     modes_agree([x, y, on], outputs, (*given, True), (*given, False))
 
 
-def test_results_of_a_loop_before_the_step_are_operands():
+def test_results_of_a_loop_before_the_step_are_operands(rng: np.random.Generator):
     x = sj.matrix("x")
     loop = sj.scan(lambda row, h: [sj.tanh(h + row), h * row], x, [sj.zeros(2), None])
 

@@ -117,8 +117,7 @@ def test_products_of_batches_and_of_rows_with_zero_points_of_their_own(rng):
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("channels", [4, 100])
-def test_correlations_are_exact(groups, channels):
-    rng = np.random.default_rng(6)
+def test_correlations_are_exact(groups, channels, rng: np.random.Generator):
     x, w = integers(rng, np.uint8, 2, channels, 6, 7), integers(rng, np.uint8, 4, channels // groups, 3, 2)
     x[0], w[0] = 255, 255
     zeros = {"xz": np.uint8(3), "wz": np.uint8(200)}
@@ -128,8 +127,7 @@ def test_correlations_are_exact(groups, channels):
     check(one_node("ConvInteger", {"x": x}, {"w": w}, opset=17, **attributes), {"x": x})
 
 
-def test_products_of_quantized_tensors_that_are_quantized():
-    rng = np.random.default_rng(7)
+def test_products_of_quantized_tensors_that_are_quantized(rng: np.random.Generator):
     a, b = integers(rng, np.uint8, 3, 40), integers(rng, np.uint8, 40, 4)
     scales = {
         "a_scale": np.float32(0.02),

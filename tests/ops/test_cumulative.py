@@ -10,7 +10,6 @@ import pytest
 import scanjit as sj
 from tests.ops.support import agrees, run, same
 
-RNG = np.random.default_rng(0)
 IN_NUMPY = {
     "cummax": np.maximum.accumulate,
     "cummin": np.minimum.accumulate,
@@ -26,8 +25,8 @@ IN_NUMPY = {
 @pytest.mark.parametrize("with_nan", [False, True])
 @pytest.mark.parametrize("name", IN_NUMPY)
 @pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 300), (2, 3, 2), (0, 2), (2, 0)])
-def test_beside_numpy(name: str, shape: tuple[int, ...], with_nan: bool) -> None:
-    x, fn, numpy_fn = RNG.normal(size=shape), getattr(sj, name), IN_NUMPY[name]
+def test_beside_numpy(name: str, shape: tuple[int, ...], with_nan: bool, rng: np.random.Generator) -> None:
+    x, fn, numpy_fn = rng.normal(size=shape), getattr(sj, name), IN_NUMPY[name]
     if with_nan and x.size > 3:
         x.flat[[1, -2]] = np.nan, -np.inf
     for axis in range(-1, len(shape)):
@@ -62,16 +61,16 @@ UFUNCS = (np.add, np.multiply, np.maximum, np.minimum, np.logaddexp, np.subtract
 
 
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=str)
-def test_accumulate_of_ufuncs(ufunc: Any) -> None:
+def test_accumulate_of_ufuncs(ufunc: Any, rng: np.random.Generator) -> None:
     for shape in ((5,), (2, 3), (3, 1), (1, 2), (0, 2), (2, 0)):
-        x = RNG.uniform(0.5, 2, shape)
+        x = rng.uniform(0.5, 2, shape)
         for axis in range(-1, len(shape)):
             agrees(lambda x, a=axis: ufunc.accumulate(x, a), lambda x, a=axis: ufunc.accumulate(x, a), x, rtol=1e-13)
     agrees(lambda x: ufunc.accumulate(x, dtype="float64"), lambda x: ufunc.accumulate(x, dtype="float64"), x)
 
 
-def test_derivatives() -> None:
-    x = RNG.normal(size=(3, 4))
+def test_derivatives(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(3, 4))
     weights = np.cos(np.arange(12.0)).reshape(3, 4)
     for fn in (sj.cumsum, sj.cumprod, sj.cummax, sj.cummin, sj.logcumsumexp, sj.nancumsum):
         sj.check_grad(lambda x, fn=fn: fn(x, axis=1) * weights, [x])
@@ -85,11 +84,11 @@ def test_no_gradient_where_nothing_has_a_weight() -> None:
     assert f([-np.inf, 3.0]).tolist() == [0, 1]
 
 
-def test_compiled() -> None:
+def test_compiled(rng: np.random.Generator) -> None:
     x = sj.tensor(("a", "b"), name="x")
     outputs = [fn(x, axis) for fn in (sj.cummin, sj.logcumsumexp, sj.nancumsum) for axis in (0, 1)]
     outputs += [np.subtract.accumulate(x, 1), *(sj.grad((y**2).sum(), x) for y in outputs[:4])]
-    given = RNG.normal(size=(3, 300))
+    given = rng.normal(size=(3, 300))
     right = sj.function([x], outputs, mode="reference")(given)
     for got, wanted in zip(sj.function([x], outputs)(given), right, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)

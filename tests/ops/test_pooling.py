@@ -9,7 +9,6 @@ import pytest
 
 import scanjit as sj
 
-RNG = np.random.default_rng(0)
 POOLS: list[dict[str, Any]] = [
     {"size": (2, 2)},
     {"size": (3, 2), "stride": (1, 2), "pad": ((2, 0), (0, 1)), "ignore_border": False},
@@ -23,8 +22,8 @@ def pooled(x: np.ndarray, **options: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("options", POOLS, ids=str)
-def test_derivatives(options: dict[str, Any]) -> None:
-    x = RNG.permutation(70).reshape(2, 5, 7) / 10.0
+def test_derivatives(options: dict[str, Any], rng: np.random.Generator) -> None:
+    x = rng.permutation(70).reshape(2, 5, 7) / 10.0
     sj.check_grad(lambda x: (sj.pool(x, **options) ** 3).sum(), [x], order=1)
     y = sj.tensor((2, "n", "m"))
     slope = sj.grad((sj.pool(y, **options) ** 3).sum(), y)
@@ -38,8 +37,8 @@ def test_derivatives(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("options", POOLS, ids=str)
-def test_batches_and_steps(options: dict[str, Any]) -> None:
-    x = RNG.normal(size=(3, 2, 6, 6))
+def test_batches_and_steps(options: dict[str, Any], rng: np.random.Generator) -> None:
+    x = rng.normal(size=(3, 2, 6, 6))
     f = lambda x: sj.pool(x, **options)
     wanted = np.stack([pooled(one, **options) for one in x])
     rows = sj.tensor((None, 2, None, None))
@@ -50,11 +49,11 @@ def test_batches_and_steps(options: dict[str, Any]) -> None:
     np.testing.assert_allclose(together, alone)
 
 
-def test_compiled() -> None:
+def test_compiled(rng: np.random.Generator) -> None:
     x, w = sj.tensor(("B", 3, "n"), "float32"), sj.tensor((3, 4, 3), "float32")
     y = sj.conv_transpose(sj.pool(x, 2, ignore_border=False), w, "same", 2, filter_flip=False)
     outputs = [y, sj.grad((y * y).sum(), x)]
-    values = [RNG.normal(size=(2, 3, 601)).astype("float32"), RNG.normal(size=(3, 4, 3)).astype("float32")]
+    values = [rng.normal(size=(2, 3, 601)).astype("float32"), rng.normal(size=(3, 4, 3)).astype("float32")]
     found = [sj.function([x, w], outputs, mode=mode)(*values) for mode in ("numba", "reference")]
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
@@ -62,13 +61,13 @@ def test_compiled() -> None:
 
 @pytest.mark.parametrize("step, dilation", [(1, 1), (2, 1), (3, 1), (2, 2), (5, 1)])
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_transposed(step: int, dilation: int, size: int) -> None:
+def test_transposed(step: int, dilation: int, size: int, rng: np.random.Generator) -> None:
     """It is the gradient of the convolution, for each size from which that makes the size of the input."""
-    w = RNG.normal(size=(4, 1, size))
+    w = rng.normal(size=(4, 1, size))
     for n in range(20, 23):
         x = np.zeros((2, 2, n))
         y = sj.conv1d(sj.tensor(x.shape), w, (1, 2), step, dilation, num_groups=2)
-        g = RNG.normal(size=y.type.shape)
+        g = rng.normal(size=y.type.shape)
         image = sj.tensor(x.shape)
         slope = sj.vjp(sj.conv1d(image, w, (1, 2), step, dilation, num_groups=2), image, g)
         made = sj.conv_transpose(g, w, (1, 2), step, dilation, num_groups=2, output_size=n)
@@ -77,8 +76,8 @@ def test_transposed(step: int, dilation: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
-def test_derivatives_of_transposed(step: int) -> None:
-    x, w = RNG.normal(size=(2, 2, 2, 3)), RNG.normal(size=(2, 1, 3, 2))
+def test_derivatives_of_transposed(step: int, rng: np.random.Generator) -> None:
+    x, w = rng.normal(size=(2, 2, 2, 3)), rng.normal(size=(2, 1, 3, 2))
     sj.check_grad(lambda x, w: (sj.conv_transpose(x, w, (1, 0), step) ** 2).sum(), [x, w])
     rows = sj.tensor((None, 1, 2, None, None))
     outputs = sj.vmap(lambda x: sj.conv_transpose(x, w, (1, 0), step))(rows)

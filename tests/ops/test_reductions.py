@@ -17,15 +17,14 @@ from tests.compare import all_close
 from tests.fuzz.check import Config
 from tests.ops.support import agrees, differences, run, same
 
-RNG = np.random.default_rng(0)
 AXES = [None, 0, 1, -1, (0, 2), (0, 1, 2), ()]
 
 
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", AXES, ids=str)
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "var", "std", "any", "all"])
-def test_against_numpy(name: str, axis: Any, keepdims: bool) -> None:
-    x = RNG.normal(size=(2, 3, 4))
+def test_against_numpy(name: str, axis: Any, keepdims: bool, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(2, 3, 4))
     fn, numpy_fn = getattr(sj, name), getattr(np, name)
     agrees(
         lambda x: fn(x, axis=axis, keepdims=keepdims),
@@ -52,8 +51,8 @@ def test_dtypes_of_accumulators(name: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_positions(name: str) -> None:
-    x = RNG.integers(-3, 3, (3, 4, 5)).astype("float64")
+def test_positions(name: str, rng: np.random.Generator) -> None:
+    x = rng.integers(-3, 3, (3, 4, 5)).astype("float64")
     x[1, 2, 3] = x[1, 0, 0] = np.nan
     fn, numpy_fn = getattr(sj, name), getattr(np, name)
     for axis in (None, 0, 1, -1):
@@ -97,8 +96,8 @@ def test_nan_and_infinities() -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1, None, (0, 1)], ids=str)
-def test_softmax_and_logsumexp(axis: Any) -> None:
-    x = RNG.normal(size=(3, 4)) * 300
+def test_softmax_and_logsumexp(axis: Any, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(3, 4)) * 300
     agrees(lambda x: sj.logsumexp(x, axis), lambda x: scipy.special.logsumexp(x, axis), x, rtol=1e-13)
     agrees(
         lambda x: sj.logsumexp(x, axis, keepdims=True),
@@ -135,8 +134,8 @@ def test_derivatives_of_logsumexp_with_infinities() -> None:
 
 
 @pytest.mark.parametrize("ord", [None, 1, 2, 3, 0, np.inf, -np.inf, 2.5])
-def test_norms_of_vectors(ord: Any) -> None:
-    x = RNG.normal(size=(3, 4))
+def test_norms_of_vectors(ord: Any, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(3, 4))
     agrees(lambda x: sj.norm(x, ord, axis=1), lambda x: np.linalg.norm(x, ord, axis=1), x, rtol=1e-13)
     agrees(lambda x: np.linalg.norm(x[0], ord), lambda x: np.linalg.norm(x[0], ord), x, rtol=1e-13)
 
@@ -151,24 +150,24 @@ def test_derivatives_of_roots_of_zero(p: float) -> None:
     same(run(lambda x: grad(sj.norm(x, 1.5), x), np.zeros(3)), np.zeros(3))
 
 
-def test_norm_of_everything() -> None:
-    x = RNG.normal(size=(3, 4))
+def test_norm_of_everything(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(3, 4))
     agrees(sj.norm, np.linalg.norm, x, rtol=1e-14)
     with pytest.raises(errors.ArgumentError, match="ord of a norm of vectors is unknown"):
         sj.norm(sj.vector(), "nuc")
 
 
-def test_variance_with_fewer_degrees_of_freedom() -> None:
-    x = RNG.normal(size=(3, 4))
+def test_variance_with_fewer_degrees_of_freedom(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(3, 4))
     agrees(lambda x: sj.var(x, 0, ddof=1), lambda x: np.var(x, 0, ddof=1), x, rtol=1e-14)
     agrees(lambda x: x.std(ddof=1), lambda x: x.std(ddof=1), x, rtol=1e-14)
 
 
 @pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:invalid value", "ignore:divide by zero")
 @pytest.mark.parametrize("shape", [(3, 4), ("N", "M")])
-def test_more_degrees_of_freedom_than_elements(shape: tuple[int | str, ...]) -> None:
+def test_more_degrees_of_freedom_than_elements(shape: tuple[int | str, ...], rng: np.random.Generator) -> None:
     """Nothing is left to divide by: it is no negative number."""
-    x, value = sj.tensor(shape, name="x"), RNG.normal(size=(3, 4))
+    x, value = sj.tensor(shape, name="x"), rng.normal(size=(3, 4))
     value[:, 1] = 2.0
     for ddof in (3, 4, 2.5):
         f = sj.function([x], [sj.var(x, 0, ddof=ddof), sj.std(x, 0, ddof=ddof, keepdims=True)], mode="reference")

@@ -9,7 +9,6 @@ from scanjit.target import Target, target_for
 
 from .support import NATIVE, compiled, run_compiled, run_emulated, source_of
 
-RNG = np.random.default_rng(0)
 TARGETS = {"here": "", "avx2": "+avx2,+fma", "sse": "+sse4.2"}
 
 
@@ -22,13 +21,13 @@ def target_called(name: str) -> Target:
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("kind", ["f32", "i64", "i32", "f64"])
-def test_chosen_lanes_come_first(kind: str, target: str) -> None:
+def test_chosen_lanes_come_first(kind: str, target: str, rng: np.random.Generator) -> None:
     """Each store begins where the one before it had its last chosen lane: as NumPy's `compress`."""
     with host.using(target_called(target)):
         for lanes in sorted({1, 4, 8, NATIVE[kind]}):
             size, n = KINDS[kind].size, 37 * lanes
-            x = RNG.integers(-100, 100, n).astype(KINDS[kind].dtype)
-            chosen = RNG.random(n) < np.repeat(RNG.random(37), lanes)
+            x = rng.integers(-100, 100, n).astype(KINDS[kind].dtype)
+            chosen = rng.random(n) < np.repeat(rng.random(37), lanes)
             chosen[: 2 * lanes] = np.arange(2 * lanes) < lanes  # all lanes, and none
             body = [
                 "at = 0",
@@ -71,9 +70,9 @@ def test_chosen_lanes_come_first_and_the_others_last(kind: str, target: str) -> 
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32, 64])
-def test_bits_of_masks(lanes: int) -> None:
+def test_bits_of_masks(lanes: int, rng: np.random.Generator) -> None:
     """The first lane is the lowest bit. The first bit of 0 is at 64."""
-    chosen = RNG.random((70, lanes)) < np.linspace(0, 1, 70)[:, None]
+    chosen = rng.random((70, lanes)) < np.linspace(0, 1, 70)[:, None]
     body = [
         f"for i in range({len(chosen)}):",
         f"    bits = lane_bits(load_boolx{lanes}(m + i*{lanes}))",

@@ -159,7 +159,9 @@ def fence() -> Iterator[int]:
 @pytest.mark.skipif(not host.target().is_posix, reason="the fence is one of POSIX")
 @pytest.mark.parametrize("level", [None, "x86-64-v2"], ids=str)
 @pytest.mark.parametrize("kind", ["f16", "f32", "f64", "u8", "i16", "bool"])
-def test_masked_loads_and_stores_touch_no_other_lane(kind: str, level: str | None, fence: int) -> None:
+def test_masked_loads_and_stores_touch_no_other_lane(
+    kind: str, level: str | None, fence: int, rng: np.random.Generator
+) -> None:
     """Any lanes, and all numbers of first lanes, next to memory that nobody may use. The level of no masked moves has
     them in pieces."""
     target = target_named(level) if level else host.target()
@@ -168,7 +170,6 @@ def test_masked_loads_and_stores_touch_no_other_lane(kind: str, level: str | Non
         pytest.skip("this processor is another one")
     dtype, size = KINDS[kind].dtype, KINDS[kind].size
     lanes = target.lanes(size)
-    rng = np.random.default_rng(3)
     masks = [np.arange(lanes) < count for count in range(lanes + 1)]
     masks += [np.arange(lanes) >= lanes // 2, *(rng.random((20, lanes)) < 0.5)]
     names = [f"{load}_{kind}x{lanes}" for load in ("load", "load_masked")] + [f"load_boolx{lanes}"]
