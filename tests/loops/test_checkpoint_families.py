@@ -61,6 +61,15 @@ def tangent_of_gradient(checkpoint: Any, units: int = 3) -> Outputs:
     return [*inputs, v], [sj.jvp(g, inputs[1], v)]
 
 
+def curvature_of_layers(checkpoint: Any) -> Outputs:
+    """The gradient of two entries of a gradient. The gradient of `w` has a sum over steps of products of what two loops
+    make, of which the first goes back and the second forth."""
+    inputs, h = rnn(checkpoint)
+    last = sj.scan(lambda row, g: sj.tanh(0.5 * g + row), h, sj.zeros(h.shape[1:], "float32"), checkpoint=checkpoint)
+    gx, gw = sj.grad(last[-1:].sum() + sj.sin(h).sum(), inputs)
+    return inputs, sj.grad(gx[-1:].sum() + gw[-1].sum(), inputs)
+
+
 def nested(checkpoint: Any, outer: bool = False, inner: bool = True, units: int = 3, steps: int = 20) -> Outputs:
     """A loop in the step of a loop."""
     x, w = sj.tensor(("T", "B", units), "float32", "x"), sj.tensor((units, units), "float32", "w")
@@ -137,14 +146,14 @@ def both_ways(checkpoint: Any, units: int = 3) -> Outputs:
 
 
 PROGRAMS: tuple[Callable[[Any], Outputs], ...] = (
-    truncated, truncated_backwards, truncated_readout, hessian_vector, tangent_of_gradient, nested, nested_both,
-    nested_outer, nested_map, nested_deep, stack, both_ways,
+    truncated, truncated_backwards, truncated_readout, hessian_vector, tangent_of_gradient, curvature_of_layers,
+    nested, nested_both, nested_outer, nested_map, nested_deep, stack, both_ways,
 )  # fmt: skip
 PARTLY = (nested_map, nested_deep)
 """Loops in steps that no state depends on become loops over a batch: these are done for all of time at once."""
 
 
-QUICK = (truncated, hessian_vector, nested, nested_map)
+QUICK = (truncated, hessian_vector, curvature_of_layers, nested, nested_map)
 
 
 @pytest.mark.quick(2)

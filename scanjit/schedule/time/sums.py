@@ -68,20 +68,21 @@ def sums_over_time(
 
 def sums_of_gradients(flow: Flow, chains: Collection[Statement], target: Target) -> dict[Statement, Nest]:
     """New forms of the nests outside of chains that sum over time what reverse scans make: they add in the order of the
-    steps, as they would in a chain. So the order does not depend on checkpoints, with which some sums are in no
-    chain."""
+    last scan that makes some of it, as they would in its chain. So the order does not depend on checkpoints, with which
+    other sums are in chains."""
     found: dict[Statement, Nest] = {}
     for scan in flow.scans:
-        length, made = plan_of(scan).length, set(flow.writes[scan])
-        for statement in flow.statements[flow.at[scan] + 1 :] if plan_of(scan).reverse else ():
+        plan, made = plan_of(scan), set(flow.writes[scan])
+        for statement in flow.statements[flow.at[scan] + 1 :]:
             nest = flow.nests.get(statement)
             if nest is None or made.isdisjoint(flow.reads[statement]):
                 continue
-            if is_rowwise(nest, length, made):
+            if is_rowwise(nest, plan.length, made):
                 made |= {store.access.buffer for store in nest.stores if not made.isdisjoint(_buffers(store.value))}
-            elif statement not in chains and (sums := sums_over_time(nest, length, made, target)) is not None:
-                in_tiles = tile_of_stretch(nest, sums, target).rows is not None  # their terms are in order anyway
-                found[statement] = summed_backwards(nest, sums, from_zero=not in_tiles)
+            elif statement not in chains and (plan.reverse or statement in found):
+                if (sums := sums_over_time(nest, plan.length, made, target)) is not None:
+                    in_tiles = tile_of_stretch(nest, sums, target).rows is not None  # their terms are in order anyway
+                    found[statement] = summed_in_order(nest, sums, plan.reverse, from_zero=not in_tiles)
     return found
 
 
@@ -217,14 +218,15 @@ def adding(nest: Nest, found: SumLoops, places: dict[Value, Access]) -> Nest:
     return Nest(nest.space, tuple(stores), nest.label, lane=nest.lane, few=nest.few)
 
 
-def summed_backwards(nest: Nest, found: SumLoops, from_zero: bool) -> Nest:
-    """A nest with all of its sums in the order in which a reverse scan makes the terms, as if it were cut into
-    stretches. With `from_zero`, each sum begins with a literal zero: it is then one chain of additions."""
+def summed_in_order(nest: Nest, found: SumLoops, reverse: bool, from_zero: bool) -> Nest:
+    """A nest with all of its sums in the order in which a scan makes the terms, as if it were cut into stretches. With
+    `from_zero`, each sum begins with a literal zero: it is then one chain of additions."""
     sums: dict[Value, Reduce] = {}
     for value, time in found.items():
         zero = Literal(value.dtype, value.dtype.type(0)) if from_zero else None
         sums[value] = changed(_with_time_outside(value, time), init=zero)
-    return _backwards(nest.rebuilt(values=sums), sums.values())
+    made = nest.rebuilt(values=sums)
+    return _backwards(made, sums.values()) if reverse else made
 
 
 def _with_time_outside(value: Reduce, time: NestLoop) -> Reduce:
