@@ -122,6 +122,19 @@ def test_checkpoints_change_no_bit(checkpoint: Any, sizes: tuple[int, ...]) -> N
         np.testing.assert_array_equal(value, other, err_msg=name)
 
 
+def test_the_last_band_has_fewer_points() -> None:
+    """Of 14 rows, a thread computes 8, and another one 6. Of saved carries, each copies only its own."""
+    y = sj.tensor(("S", 14, 3), name="y")
+    h = sj.scan(lambda row, h: sj.tanh(0.5 * h + row), y, sj.zeros((14, 3)), checkpoint=2)
+    with Config(threads=2, small=True).active():
+        f = sj.function([y], sj.grad((h**2).sum(), [y]), mode="emulate")
+        assert "points at a time" in f.explain() and "recomputed for the gradient" in f.explain()
+        given = np.random.default_rng(0).standard_normal((5, 14, 3))
+        (slope,) = f(given)
+    (expected,) = sj.function([y], sj.grad((h**2).sum(), [y]), mode="reference")(given)
+    np.testing.assert_allclose(slope, expected, rtol=1e-9)
+
+
 def test_finite_differences() -> None:
     f = sj.function([P, R], CASES["likelihoods"])
     p, r = arguments(200, 40, 1, 1, 1)[:2]

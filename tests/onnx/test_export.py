@@ -158,6 +158,14 @@ def test_loops_in_loops_that_compute_the_same():
     check([y, k], outputs, [np.array([0.3, 1.0, -2.0]), np.int64(2)])
 
 
+def test_a_loop_in_a_loop_has_other_results_than_the_same_loop_outside(normal):
+    """Nothing but numbers goes into it, so that it is the same node in both graphs."""
+    start = [sj.constant(np.float32(k)) for k in (1, 2)]
+    g, h = sj.scan(lambda g, h: [g / 2, sj.sin(g) + h], outputs_info=start, n_steps=3, return_list=True)
+    y = sj.vector("y", "float32")
+    check([y], [sj.sum(g), sj.scan(lambda a, b: a * b + sj.sum(h), y, start[0])], [normal(4)])
+
+
 def test_loops_without_steps():
     """Read again; ONNX Runtime refuses to run a Scan over no rows."""
     h = recurrence()
