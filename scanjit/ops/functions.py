@@ -138,7 +138,7 @@ def _complex_arctanh(z: Node) -> Node:
     a, b = (1 - size) / scale, y / scale
     real = 0.25 * LOG1P(4 * (size / scale) / (a * (1 - size) + b * y))
     real = _unless_nan(real, where(ISINF(x) | ISINF(y), 0, real))
-    angle = 0.5 * ARCTAN2(2 * b, a * (1 + size) - b * y)
+    angle = 0.5 * ARCTAN2(b, 0.5 * (a * (1 + size) - b * y))
     return COMPLEX(where(x < 0, -real, real), where(ISINF(y), SIGN(y) * (math.pi / 2), angle))
 
 

@@ -1,4 +1,4 @@
-"""Complex numbers whose squares are no floats: functions are finite where NumPy's are."""
+"""Complex numbers whose squares are no floats: functions are finite where NumPy's are, and roots are not zero."""
 
 from itertools import product
 
@@ -47,3 +47,21 @@ def test_quotients_of_huge_numbers(dtype: str) -> None:
         expected = a / b
     found, finite = sj.function([x, y], x / y, mode="reference")(a, b), np.isfinite(expected)
     np.testing.assert_allclose(found[finite], expected[finite], rtol=1e-5 if dtype == "complex64" else 1e-14)
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("complex128", 5e-324), ("complex64", 1.4e-45)])
+def test_roots_of_the_smallest_numbers(dtype: str, least: float) -> None:
+    parts = (0.0, least, -least, 3 * least, -5 * least)
+    given = np.array([complex(*pair) for pair in product(parts, parts)], dtype)
+    z = sj.tensor(("n",), dtype)
+    found = sj.function([z], sj.sqrt(z), mode="reference")(given)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(abs(found), np.sqrt(abs(given)), rtol=0.3)  # `abs` of these is a multiple of `least`
+    np.testing.assert_allclose(np.angle(found), np.angle(given) / 2, atol=0.2)
+
+
+def test_angles_of_infinite_and_huge_parts() -> None:
+    given = np.array([complex(x, y) for x in (np.inf, -np.inf) for y in (0.0, -0.0, 1.0, 1.7e308, -1.7e308)])
+    z = sj.tensor(("n",), "complex128")
+    found = sj.function([z], sj.arctanh(z), mode="reference")(given)
+    np.testing.assert_allclose(found.imag, np.arctanh(given).imag)
