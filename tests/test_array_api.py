@@ -299,7 +299,7 @@ def test_default_dtypes_are_those_of_new_arrays(real: str, pair: str) -> None:
         assert (defaults["real floating"], defaults["complex floating"]) == (real, pair)
         made = [XP.zeros(2), XP.ones(2), XP.empty(2), XP.eye(2), XP.full(2, 0.5), XP.asarray(0.5), XP.asarray([0.5, 1])]
         made += [XP.arange(0.5), XP.arange(0, 1, 0.5), XP.linspace(0, 1, 3), XP.fft.fftfreq(4), XP.fft.rfftfreq(4)]
-        made += [sj.logspace(0, 1, 3), sj.geomspace(1, 2, 3)]
+        made += [sj.logspace(0, 1, 3), sj.geomspace(1, 2, 3), XP.asarray([])]
         assert {x.dtype for x in made} == {defaults["real floating"]}
         assert {x.dtype for x in (XP.asarray([1j]), XP.full(2, 1j), XP.linspace(0, 1j, 3))} == {np.dtype(pair)}
         assert {x.dtype for x in (XP.asarray([1, 2]), XP.full(2, 1), XP.arange(3))} == {defaults["integral"]}

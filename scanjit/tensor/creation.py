@@ -11,7 +11,7 @@ from scanjit import errors, types
 from scanjit.config import config
 from scanjit.ir import Node, as_dim, is_symbol
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import FLOOR, where
+from scanjit.ops.elementwise import DIV, FLOOR, where
 from scanjit.ops.functions import power
 from scanjit.ops.parts import pieces
 from scanjit.ops.promotion import cast
@@ -20,7 +20,7 @@ from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import DIAGONAL, as_tensor, constant, dimension, dimensions, floats, integer, of_numbers
+from scanjit.tensor.variables import DIAGONAL, as_tensor, constant, dimension, dimensions, integer, of_numbers
 from scanjit.types import Dimension
 
 
@@ -175,7 +175,7 @@ def linspace(
     if not is_symbol(start) and not is_symbol(stop):
         numbers = np.linspace(start, stop, num, endpoint)
         return constant(np.floor(numbers) if whole else numbers, dtype or of_numbers(start, stop, 1.0))
-    first, last = floats(start, stop)
+    first, last = DIV.prepare((start, stop))
     way = last - first
     place = IOTA(length=num)[(slice(None), *(None,) * way.ndim)]
     found = first + cast(place, pieces(way)[0].dtype) * (way / max(num - 1 if endpoint else num, 1))
@@ -216,7 +216,7 @@ def geomspace(
     array([1., 2., 4., 8.])
     """
     dtype = dtype or of_numbers(start, stop, 1.0)
-    first, last = floats(start, stop)
+    first, last = DIV.prepare((start, stop))
     share = linspace(0.0, as_tensor(1.0, pieces(first)[0].dtype), num, endpoint)
     share = share[(slice(None), *(None,) * max(first.ndim, last.ndim))]
     found = first * power(last / first, share)

@@ -158,9 +158,10 @@ def as_tensor(x: TensorLike, dtype: DTypeLike | None = None) -> Node:
 
 def of_numbers(*values: Any) -> np.dtype[Any] | None:
     """The dtype of what is made of Python numbers, also in lists: `config.floatX` if one is a float, and the complex
-    numbers of its precision if one is complex. None for integers, and if a value has a dtype of its own."""
+    numbers of its precision if one is complex. `config.floatX` also for no number. None for integers, and if a value
+    has a dtype of its own."""
     leaves = list(_numbers_in(values))
-    if not all(map(ir.is_number, leaves)) or not any(isinstance(leaf, float | complex) for leaf in leaves):
+    if not all(map(ir.is_number, leaves)) or (leaves and not any(isinstance(leaf, float | complex) for leaf in leaves)):
         return None
     return np.result_type(config.floatX, *[np.complex64 for leaf in leaves if isinstance(leaf, complex)])
 

@@ -345,6 +345,8 @@ def test_evenly_spaced_numbers_between_symbols() -> None:
     found = sj.function([x, y, z], [make(sj, x, y, z) for make in makes], mode="reference")(*given)
     for value, make in zip(found, makes, strict=True):
         np.testing.assert_allclose(value, make(np, *given), 1e-6)
+    for make in (sj.linspace, sj.geomspace):  # Python numbers are weak
+        assert {make(y[0], 2.0, 3).dtype, make(1, y, 3).dtype, make(np.float32(1), np.float32(2), 3).dtype} == {y.dtype}
     sj.check_grad(lambda a: sj.linspace(a, a * a, 4) ** 2, 0.7, order=2)
     with pytest.raises(sj.ArgumentError, match="the number of numbers must be at least 0"):
         sj.linspace(x, 1.0, -1)
