@@ -5,7 +5,7 @@ Our rows are Fortran's columns, so LAPACK sees each matrix transposed: our lower
 
 A call of LAPACK cannot be stopped. So matrices are factored in blocks of columns, and systems are solved for some of
 their right sides at a time: between two calls, the function looks whether it is to end. A matrix of at most `BLOCK`
-columns takes one call. LAPACK does not compute batches of small matrices (`small_calls`).
+columns takes one call. LAPACK does not compute batches of small matrices (`small_matrices`).
 """
 
 from collections.abc import Callable, Sequence

@@ -22,7 +22,6 @@ SIDE_BY_SIDE = 12
 """How many multiply-adds run side by side: enough to hide the latency of an fma, and few enough for the registers of
 any machine."""
 ROUNDS = 1 << 17
-CHAIN = 1 << 14
 READ = 64 << 20
 """Bytes that a call reads, however small the array."""
 SHORT = 16
