@@ -221,6 +221,10 @@ def convolve(a: TensorLike, v: TensorLike, mode: str = "full") -> Node:
     """The convolution of two vectors: wherever they touch ("full"), as many entries as the longer one has ("same"), or
     only where the shorter one lies inside ("valid"). See `numpy.convolve`.
 
+    Notes
+    -----
+    Outside of `a` lie zeros, whose products with infinity or NaN in `v` are NaN. NumPy leaves these products out.
+
     Examples
     --------
     >>> import scanjit as sj
