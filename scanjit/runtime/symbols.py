@@ -74,7 +74,7 @@ def _last(*nodes: Node) -> Node:
 def _deep_copy(node: Node, memo: dict[int, Any]) -> Node:
     shared = [other for other in ir.walk([node]) if other.op is SHARED]
     copies = [as_stored(ir.as_node(copy.deepcopy(other.params["variable"], memo))) for other in shared]
-    return ir.replace([node], dict(zip(shared, copies, strict=True)))[0]
+    return ir.renamed([node], dict(zip(shared, copies, strict=True)))[0]
 
 
 setattr(Node, "__reduce__", _reduced)  # noqa: B010

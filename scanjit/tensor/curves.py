@@ -122,7 +122,7 @@ def gradient(f: TensorLike, *spacing: Any, axis: Axis = None, edge_order: int = 
     if len(spacing) not in (0, 1, len(axes)) or (len(spacing) == 1 < len(axes) and as_tensor(spacing[0]).ndim):
         raise errors.ArgumentError("gradient takes a spacing for each axis", got=f"{len(spacing)} for {len(axes)} axes")
     steps = [as_tensor(h, f.dtype if is_number(h) else None) for h in spacing or (1.0,)]
-    steps = steps * len(axes) if len(steps) < len(axes) else steps
+    steps = steps if len(steps) == len(axes) else steps * len(axes)
     found = [moveaxis(_slopes(moveaxis(f, a, -1), h, edge_order), -1, a) for a, h in zip(axes, steps, strict=True)]
     found = [cast(slopes, f.dtype) for slopes in found]
     return found if len(found) != 1 else found[0]

@@ -677,3 +677,4 @@ def test_slopes_beside_a_sample_that_is_not_finite() -> None:
     with np.errstate(invalid="ignore"):
         expected = np.gradient(samples)
     np.testing.assert_array_equal(sj.function([x], sj.gradient(x), mode="reference")(samples), expected)
+    assert sj.gradient(x, axis=()) == []

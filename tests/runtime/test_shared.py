@@ -204,6 +204,10 @@ def test_copies_are_variables_of_their_own():
     twin = copy.deepcopy(w)
     twin.set_value([2.0, 3.0])
     assert w.get_value().tolist() == [1.0] and twin.name == "w"
+    total = sj.sum(w * sj.ones((w.shape[0],)))
+    twin, of_twin = copy.deepcopy((w, total))
+    twin.set_value([2.0, 3.0])
+    assert [sj.function([], each, mode="reference")() for each in (total, of_twin)] == [1.0, 5.0]
 
 
 def test_readers_see_all_updates_of_a_call_or_none():
