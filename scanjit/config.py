@@ -33,7 +33,8 @@ class Config:
 
     Attributes
     ----------
-    floatX : the dtype of symbols that are made without one: "float64" (the default) or "float32".
+    floatX : the dtype of symbols that are made without one, and of arrays that are made of Python floats: "float64"
+        (the default) or "float32".
     threads : how many threads a large program uses, up to 64. 0 for the number that was fastest in earlier calls, up to
         one a processor that this process may use: by its affinity, the quota of its container, `OMP_NUM_THREADS` (which
         joblib and Dask set in their workers), and `threadpoolctl.threadpool_limits`. At first what the environment

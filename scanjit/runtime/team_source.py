@@ -219,5 +219,5 @@ TEAM_SOURCE = _SOURCE + (_MOVE if _CAN_MOVE else _STAY)
 idle. So a call lets workers run on all of its cores but the one where it begins itself (`make_way`).
 
 It does not do so for a second (`CROWDED_TICKS`) after Linux has interrupted a worker for other threads. Else two
-programs that hold both cores of a machine like this each take twice as long as on one thread, and neither gains from
-being the first to use one thread."""
+programs that share two cores take twice as long as with one thread each, and neither gains from being the first to use
+one thread."""

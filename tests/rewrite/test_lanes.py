@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit import ir
+from scanjit.ops.elementwise import MAXIMUM
+from scanjit.rewrite import run
 from tests.pairs import pairwise
 
 NOTE = "elements of small arrays are chosen in lanes"
@@ -164,6 +167,20 @@ def test_short_rows_of_a_table_that_is_learned(case: str, mode: Any, rng: np.ran
             with pytest.raises(sj.OutOfBoundsError, match=f"index {outside} is out of bounds"):
                 f(*arrays)
             places[20] = 0
+
+
+@pytest.mark.parametrize(("columns", "longest"), [(1, 0), (3, 2), (4, 2)])
+def test_the_largest_of_a_few_waits_for_pairs(columns: int, longest: int, rng: np.random.Generator) -> None:
+    s, a, first = sj.lvector("s"), sj.lvector("a"), sj.tensor((600, columns), "float64")
+    table = sj.scan(lambda s, a, table: table[s, a].inc(table[s].max()), [s, a], first)[-1]
+    waits: dict[ir.Node, int] = {}
+    for node in ir.walk_inside(run([table]).outputs):
+        waits[node] = max((waits.get(x, 0) for x in node.args), default=0) + (node.op is MAXIMUM)
+    assert sum(node.op is MAXIMUM for node in waits) == columns - 1 and max(waits.values()) == longest
+    given = rng.integers(0, 9, 30), rng.integers(0, columns, 30), rng.standard_normal((600, columns))
+    given[2][3, 0] = np.nan
+    f, reference = (sj.function([s, a, first], table, mode=mode) for mode in ("emulate", "reference"))
+    np.testing.assert_array_equal(f(*given), reference(*given))
 
 
 FIRSTS: dict[str, Callable[[Any, Any], Any]] = {
