@@ -334,9 +334,9 @@ ISINF = _question("isinf", np.isinf)
 def _complex_sqrt(z: Node) -> Node:
     x, y = z.args
     below = (y < 0) | ((y == 0) & (1 / y < 0))  # -0.0 too, which says on which side of the cut z lies
-    size = where(below, -y, y)  # unlike that of `abs`, its slope at 0 is one of the two
+    width, size = where(x < 0, -x, x), where(below, -y, y)  # unlike that of `abs`, their slopes at 0 are one of the two
     whole = hypot(x, y)
-    root = SQRT(where(whole < 1, (ABS(x) + whole) * 2, ABS(x) * 0.5 + whole * 0.5))  # no underflow, and no overflow
+    root = SQRT(where(whole < 1, (width + whole) * 2, width * 0.5 + whole * 0.5))  # no underflow, and no overflow
     far = where(size == math.inf, size, where(whole < 1, root * 0.5, root))  # the part that is further from zero
     near = where(size == math.inf, size, size / (2 * where(far == 0, 1, far)))
     imaginary = where(x < 0, far, near)

@@ -282,3 +282,21 @@ def test_products_of_rows_of_any_length(dtype: str, mode: str, rng: np.random.Ge
             z = sj.tensor(sizes, dtype, "z")
             found = sj.function([z], sj.prod(z, axis=axis), mode=mode)(a)
             np.testing.assert_allclose(found, np.prod(a, axis=axis), rtol=1e-5 if dtype == "complex64" else 1e-13)
+
+
+@pytest.mark.parametrize(
+    ("function", "slope"),
+    [
+        (sj.sqrt, lambda z: 0.5 / np.sqrt(z)),
+        (sj.arcsin, lambda z: 1 / (np.sqrt(1 - z) * np.sqrt(1 + z))),
+        (sj.arccos, lambda z: -1 / (np.sqrt(1 - z) * np.sqrt(1 + z))),
+        (sj.arccosh, lambda z: 1 / (np.sqrt(z - 1) * np.sqrt(z + 1))),
+    ],
+)
+def test_gradients_beside_and_above_zero(function: Callable[[Any], Any], slope: Callable[[Any], Any]) -> None:
+    """There, a part of the number or of its distance to 1 is zero."""
+    given = np.array([2j, -0.5j, 1e-3j, 1 + 2j, 1 - 0.5j, -1 + 2j, -1 - 0.5j])
+    z = sj.tensor(("n",), "complex128")
+    for part, factor in ((sj.real, 1), (sj.imag, 1j)):
+        found = sj.function([z], sj.grad(sj.sum(part(function(z))), z), mode="reference")(given)
+        np.testing.assert_allclose(found, np.conj(slope(given)) * factor, 1e-12)
