@@ -22,6 +22,7 @@ SIDE_BY_SIDE = 12
 """How many multiply-adds run side by side: enough to hide the latency of an fma, and few enough for the registers of
 any machine."""
 ROUNDS = 1 << 17
+CHAIN = 1 << 14
 READ = 64 << 20
 """Bytes that a call reads, however small the array."""
 SHORT = 16
@@ -81,6 +82,11 @@ def throughput(dtype: str, threads: int, rounds: int = ROUNDS) -> MeasuredCall:
     lanes = host.target().lanes(np.dtype(dtype).itemsize)
     amount = 2.0 * lanes * SIDE_BY_SIDE * rounds * threads
     return MeasuredCall(_fma(dtype, lanes, SIDE_BY_SIDE, rounds, threads), amount)
+
+
+def latency(dtype: str) -> MeasuredCall:
+    """A call of multiply-adds of which each needs the one before, and their number. It uses one thread."""
+    return MeasuredCall(_fma(dtype, 1, 1, CHAIN, 1), CHAIN)
 
 
 def stream(dtype: str, threads: int, footprint: int, nbytes: int = READ) -> MeasuredCall:
