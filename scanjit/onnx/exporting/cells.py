@@ -137,7 +137,8 @@ class _Step:
             return None
         x = ir.new_input(Type(sequence.dtype, (rows, width)))
         states = [ir.new_input(Type(sequence.dtype, (rows, size))) for _ in inits]
-        outputs = body(*states, build(x), *consts)[: roles.carries]
+        given = dict(zip(body.inputs, [*states, build(x), *consts], strict=True))
+        outputs = ir.renamed(body.outputs[: roles.carries], given)
         if any(isinstance(dim, Dim) for n in ir.walk(outputs) if not n.several for dim in n.type.shape):
             return None
         return cls(source, x, states, outputs) if _is_analytic(outputs) else None
