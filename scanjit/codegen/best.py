@@ -65,7 +65,7 @@ def search(frame: Frame, value_of: ValueOf, reduction: Reduce, point: Point, nam
     frame.push(f"if {size} >= {STRETCHES * length}:")
     worst = f"splat_{suffix(dtype, width)}({number(op.best.initial(dtype))})"
     best, first = frame.line("best", worst), frame.line("first", "0")
-    inside, block, stretch = len(frame.scopes), frame.fresh("block"), frame.fresh("stretch")
+    outer, block, stretch = len(frame.scopes), frame.fresh("block"), frame.fresh("stretch")
     frame.push(f"for {block} in range(0, {size}, {BLOCK * length}):")
     most = [frame.line("most", worst) for _ in range(VECTORS)]
     odd = frame.line("odd", f"{best} != {best}") if floating else ""
@@ -86,7 +86,7 @@ def search(frame: Frame, value_of: ValueOf, reduction: Reduce, point: Point, nam
             with frame.inside(f"if any_of({odd}):"):
                 frame.scope.add(f"{best} = splat_{suffix(dtype, width)}(nan)")
         frame.scope.add(f"{first} = {block}")
-    frame.pop(inside)
+    frame.pop(outer)
     hit, end = frame.line("hit", f"{best} < {best}"), frame.line("end", f"min({first} + {BLOCK * length}, {size})")
     # Of this condition LLVM makes a branch: a processor guesses that the next turn comes, and does not wait.
     with frame.inside(f"while {first} < {end} and not any_of({hit}):"):
@@ -101,7 +101,7 @@ def search(frame: Frame, value_of: ValueOf, reduction: Reduce, point: Point, nam
     term, here = value_of(reduction.term, point), frame.counter(loop, point)
     text = f"select({is_it(term, total)}, splat_{suffix(INT64, lanes)}({here}), {place})"
     frame.scope.add(f"{place} = {text}")
-    frame.pop(inside)
+    frame.pop(outer)
     frame.scope.add(f"{done} = {size}")
     frame.pop(depth)
     return done

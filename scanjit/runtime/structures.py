@@ -18,7 +18,7 @@ MOST_BLOCKS = 16
 class SlotFields(ctypes.Structure):
     """A *slot* is a worker: its line, the lock `wake` that it waits for, the lock `done` that it opens when it has run
     a program, and what to run. `given` is 1 if there is something to run, 2 while it runs, 3 while it looks for
-    something to run, 0 while it sleeps. `thread` is the system's name of it."""
+    something to run, 0 while it sleeps. The system knows the worker as `thread`."""
 
     _fields_ = [("line", LineFields), *words("wake done program table number threads given thread")]
 

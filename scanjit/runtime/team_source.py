@@ -12,9 +12,12 @@ TICK = 0.05
 """Seconds between two ticks of the clock thread."""
 IDLE_TICKS = 20
 """After this many ticks without a call, the clock thread sleeps."""
-WATCHED, SHORT, CROWDED_TICKS = 100_000, 8_000, 20
-"""If a worker, in so many microseconds of its time, is interrupted each `SHORT` microseconds, other programs need the
-cores too; for so many ticks."""
+WATCHED = 100_000
+"""A worker counts its interruptions anew after it has computed for this many microseconds."""
+SHORT = 8_000
+"""If Linux interrupted the worker more often than once in this many microseconds, other programs need the cores too."""
+CROWDED_TICKS = 20
+"""For this many ticks after that, workers run on all cores."""
 
 TEAM_NUMBERS = {
     "MICROSECONDS": int(TICK * 1e6),

@@ -444,13 +444,14 @@ def test_workers_leave_its_core_to_the_thread_that_calls():
     f(x)
     helping = own() - before
     masks = lambda: [os.sched_getaffinity(int(each)) for each in helping]
+    left = []
     for core in sorted(allowed)[:2] * 2:
         os.sched_setaffinity(0, {core})  # moves this thread, which may then run everywhere again
         os.sched_setaffinity(0, allowed)
-        first = here()
+        team.crowded, first = 0, here()
         f(x)
-        if here() == first and not team.crowded:
-            assert allowed - {first} in masks()
+        left.append(allowed - {first} in masks())
+    assert any(left)  # a busy system may move this thread at any time
     assert os.sched_getaffinity(0) == allowed
 
     team.crowded = team.ticks + 1000

@@ -105,7 +105,7 @@ class Linear:
 
     @property
     def may_wrap(self) -> bool:
-        """Whether sums are compared to a bound: of integers, only those that do not wrap around can be composed."""
+        """Whether sums of integers are compared to a bound. Then steps can be composed only if no sum wraps around."""
         bounded = self.low is not None or self.high is not None
         return kind_of(self.register.dtype).integral and bounded and self.term is not None and not self.forgets
 
