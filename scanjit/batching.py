@@ -50,9 +50,10 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
 
     Notes
     -----
-    Loops that end by themselves (`until`, `while_loop`) run side by side until the last of them has ended. If sizes
-    inside `fn` differ between the examples, a loop computes one example after the other, as `map` does. The results
-    must have the same size for all examples.
+    Loops that end by themselves (`until`, `while_loop`) run side by side until the last of them has ended. (If only the
+    last states of single numbers are wanted, a vector of them runs at a time.) If sizes inside `fn` differ between the
+    examples, a loop computes one example after the other, as `map` does. The results must have the same size for all
+    examples.
 
     Examples
     --------

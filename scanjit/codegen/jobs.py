@@ -158,7 +158,7 @@ class Jobs:
         sources, pieces = self._sources(nest, at), nest if nest in self.common.program.pieces else None
         self._before([nest], at)
         if nest.time is not None and sources[0].looks and not at.counted:
-            self.begin_loop(at, nest.time.size)
+            self.begin_loop(at, nest.time.size, nest.until is not None)
             self._call(sources, at, pieces, told=True)
             self.draft.add(at, "end_loop(line)")
             return sources

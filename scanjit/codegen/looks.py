@@ -115,6 +115,7 @@ class _Looks:
         step = "" if head.step == "1" else f", {head.step}"
         loop.header = f"for {head.name} in range({name}, min({name} + {length}, {head.stop}){step}):"
         around.add(loop)
+        around.ends = loop.ends
         return around
 
 

@@ -13,11 +13,14 @@ class Scope:
         line.
     most : the most turns that a loop can have, if its text does not say so.
     steps : whether it is a loop over time.
+
+    If `ends` is the name of a variable, the loop ends after a turn in which it is true.
     """
 
     def __init__(self, header: str | None, most: int | None = None, steps: bool = False) -> None:
         self.header, self.most, self.steps = header, most, steps
         self.lines: list[str | Scope] = []
+        self.ends = ""
         self._before: Scope | None = None
 
     def add(self, line: str | Scope) -> None:
@@ -40,6 +43,8 @@ class Scope:
         lines: list[str] = []
         for line in self.lines:
             lines += ["    " * inner + line] if isinstance(line, str) else line.text(inner)
+        if self.ends:
+            lines += ["    " * inner + f"if {self.ends}:", "    " * (inner + 1) + "break"]
         if self.header is not None and not lines:  # steps that change nothing
             lines = ["    " * inner + "pass"]
         return result + lines

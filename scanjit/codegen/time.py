@@ -28,6 +28,7 @@ class TimeInside:
     def __init__(self, frame: Frame, values: Values, time: NestLoop) -> None:
         self.frame, self.values, self.time = frame, values, time
         self.decisions = Decisions(frame, values, self._step)
+        self._ended: list[str] = []
 
     def write(self) -> None:
         """Write the loop over time, and behind it the final stores."""
@@ -120,11 +121,15 @@ class TimeInside:
     def _steps(self, start: str, stop: str, copies: int = 1, most: int | None = None) -> None:
         """Write a loop over steps, `copies` of them in each turn, with at most `most` turns."""
         frame, depth, extrema = self.frame, len(self.frame.scopes), self.frame.nest.extrema
+        ended = "" if frame.nest.until is None else frame.line("ended", "all_of(splat_boolx1(False))")
         name = frame.loop(self.time, "t", (start, stop), copies, most)
         if copies > 1 and extrema is not None and not frame.guessed:
             self._hopeful(extrema, name, copies)
         else:
             self._turn(name, copies)
+        if ended:
+            frame.scope.add(f"{ended} = all_of({' & '.join(self._ended)})")
+            frame.scope.ends, self._ended = ended, []
         frame.pop(depth)
 
     def _turn(self, start: str, copies: int) -> None:
@@ -168,6 +173,9 @@ class TimeInside:
         frame, nest = self.frame, self.frame.nest
         self.values.store(point)
         new = [self.values.value(value, point) for value in nest.updates]
+        if nest.until is not None:  # no point is in a masked lane
+            text, mask = self._kept(nest.until, point), frame.mask(point)
+            self._ended.append(text if mask is None else f"({text} | ~{mask})")
         if frame.tested is not None and nest.extrema is not None:
             frame.tested += [self._kept(value, point) for value in nest.extrema.tested]
         names = [frame.registers[register.index, point.vector] for register in nest.registers]

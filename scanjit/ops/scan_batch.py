@@ -8,7 +8,7 @@ from scanjit import errors, ir
 from scanjit.ir import Node
 from scanjit.ops.batch import Batched, batch_graph
 from scanjit.ops.chosen import batch_chosen, select
-from scanjit.ops.elementwise import MINIMUM
+from scanjit.ops.elementwise import MINIMUM, OR, WHERE
 from scanjit.ops.extremes import ALL
 from scanjit.ops.roles import KEPT, Close, Pair, Roles, without_lags
 from scanjit.ops.stretch import full, over_batch, zeros_like
@@ -109,6 +109,23 @@ class _Batch:
         counted = select(ended, count, count + 1)
         rows = [select(ended, zeros_like(y), y) for y in ys]
         return [(ended, no), (count, zero)], [*kept, over, counted], rows, [ALL(over, axes=(0,))]
+
+
+def ended(before: Sequence[Node], after: Sequence[Node], stop: Node) -> int | None:
+    """The number of the carry that says which examples have ended, in a loop that stops when all have, and whose step
+    leaves those that have ended as they are. None for other loops."""
+    over = stop.args[0] if stop.op is ALL else None
+    number = next((i for i, new in enumerate(after) if new is over), None)
+    if over is None or number is None or over.op is not OR:
+        return None
+
+    def stays(i: int) -> bool:
+        new, flag = after[i], before[number]
+        parts = (new.args[0], new.args[1]) if new.op is WHERE else (flag, new)
+        return parts[0] is flag and parts[1] is before[i]
+
+    left = [i for i in range(len(before)) if i != number]
+    return number if any(arg is before[number] for arg in over.args) and all(map(stays, left)) else None
 
 
 def _swapped(x: Node) -> Node:

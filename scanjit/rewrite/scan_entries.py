@@ -21,6 +21,7 @@ from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.samples import FLOATS
 from scanjit.ops.scan import SCAN
+from scanjit.ops.scan_batch import ended
 from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.sorting import SORT, UNWORD, WORD, exchanges
 from scanjit.ops.stretch import constant_value
@@ -83,6 +84,10 @@ def _fits(loop: OpenScan) -> bool:
     """Whether a step is short, and an op in it needs several entries of a carry."""
     order, work, mixes = walk(loop.outputs), 0, False
     moving = loop.depends(carry.inner for carry in loop.carries)
+    if loop.stop is not None and not loop.xs and not loop.ys:
+        before, after = [carry.inner for carry in loop.carries], [carry.new for carry in loop.carries]
+        if ended(before, after, loop.stop) is not None:
+            moving.discard(loop.stop)  # such a loop ends for each entry by itself
     if any(carry.lag is not None for carry in loop.carries):
         return False
     for node in order:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from scanjit.kinds import KINDS
 
-from .lanes import Lanes, abs_, format_of, rint, select
+from .lanes import FORMATS, Lanes, abs_, format_of, rint, select
 from .math_exp import power_of_two
 from .math_log import INF, NAN, exponent_as_float, normalize, split
 
@@ -62,17 +62,42 @@ def divmod_int(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
     return select(plain, -a & b, quotient), select(below, rest + divisor, rest)
 
 
-def _of_signs(a: Lanes, b: Lanes, usual: Callable[[], Lanes], other: Callable[[], Lanes]) -> Lanes:
-    """What is computed of two integers that are usually not negative: of one lane, whose signs a processor guesses."""
-    if a.lanes > 1 or a.kind.bits < 64 or not a.kind.signed:
+_SMALL = 50
+"""Integers between -2**50 and 2**50 are divided as floats. Their quotient is rounded by less than a quarter of what the
+nearest other quotient by the same divisor is away, so it is on the right side of all whole numbers."""
+
+
+def _in_floats(a: Lanes, b: Lanes, quotient: bool, other: Callable[[], Lanes]) -> Lanes:
+    """The floor quotient or the remainder of long integers, which are usually small. Processors divide vectors of
+    floats, but integers one by one. `other` computes it of all integers."""
+    limit, form = 1 << _SMALL, FORMATS["f64"]
+    far = ((a + limit) | (b + limit)) >> (_SMALL + 1)
+    x, y = ((each + form.magic_bits).bitcast(form.kind) - form.magic for each in (a, select(b == 0, 1, b)))
+    whole = (x / y).unary("floor")
+    found = whole if quotient else x - whole * y
+    result = (found + form.magic).bitcast(a.kind) - form.magic_bits
+    return select(b == 0, 0, result).rescue(far != 0, other)
+
+
+def _divided(a: Lanes, b: Lanes, quotient: bool) -> Lanes:
+    """The floor quotient or the remainder of integers."""
+
+    def other() -> Lanes:
+        return divmod_int(a, b)[not quotient]
+
+    if a.kind.bits < 64 or not a.kind.signed or a.lanes == 2:
         return other()
+    if a.lanes > 2:
+        return _in_floats(a, b, quotient, other)
+    # A processor guesses the signs of one lane.
+    usual = lambda: a.divide(b) if quotient else a - a.divide(b) * b
     return ((a >= 0) & (b > 0)).either(usual, other)
 
 
 def floordiv(a: Lanes, b: Lanes) -> Lanes:
     """NumPy's ``//``."""
     if not a.kind.floating:
-        return _of_signs(a, b, lambda: a.divide(b), lambda: divmod_int(a, b)[0])
+        return _divided(a, b, True)
     rest = fmod(a, b)
     quotient = (a - rest) / b
     quotient = select((rest != 0.0) & ((b < 0.0) != (rest < 0.0)), quotient - 1.0, quotient)
@@ -85,7 +110,7 @@ def floordiv(a: Lanes, b: Lanes) -> Lanes:
 def mod(a: Lanes, b: Lanes) -> Lanes:
     """NumPy's ``%``: the sign of the divisor."""
     if not a.kind.floating:
-        return _of_signs(a, b, lambda: a - a.divide(b) * b, lambda: divmod_int(a, b)[1])
+        return _divided(a, b, False)
     rest = fmod(a, b)
     wrapped = select((b < 0.0) != (rest < 0.0), rest + b, rest)
     return select(b == 0.0, rest, select(rest == 0.0, rest.splat(0.0).copysign(b), wrapped))

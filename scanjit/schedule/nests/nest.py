@@ -136,6 +136,8 @@ class Extrema:
     registers: tuple[Register, ...]
 
 
+GUESSED_STEPS = 64
+"""A loop that may end early counts with at most so many steps where its cost is estimated."""
 Few = Literal["rows", "columns", "squares"]
 """What a product may have few of; or "squares", if it has few rows or one column, and the terms of the other operand
 are neighbours."""
@@ -168,6 +170,8 @@ class Nest(Job):
     extrema : those that are computed as if nothing were NaN.
     guessed : choices that are branches (see `schedule.tiles.guesses`).
     still : if steps have a form for those that change no register: how many are computed at a time. Otherwise 0.
+    until : in a loop that may end early: what is true at a point after its last step. A vector goes on until it is true
+        in all lanes, and further steps do not change the other ones.
     """
 
     space: tuple[NestLoop, ...]
@@ -190,6 +194,7 @@ class Nest(Job):
     extrema: Extrema | None = None
     guessed: tuple[Value, ...] = ()
     still: int = 0
+    until: Value | None = None
 
     @property
     def title(self) -> str:
@@ -200,7 +205,7 @@ class Nest(Job):
     def roots(self) -> list[Value]:
         """All values that it stores or carries, and the indices of its stores."""
         stored = [value for store in (*self.stores, *self.finals) for value in store.values]
-        return [*stored, *self.registers, *self.updates]
+        return [*stored, *self.registers, *self.updates, *([] if self.until is None else [self.until])]
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
@@ -256,6 +261,7 @@ class Nest(Job):
             lanewise=None,
             extrema=None,
             guessed=tuple(map(get, self.guessed)),
+            until=None if self.until is None else get(self.until),
             lane=None if self.lane is None else loop(self.lane),
         )
 
@@ -303,7 +309,7 @@ class Nest(Job):
     @cached_property
     def operations(self) -> Dimension:
         """For each point: the costs of its elementwise ops, and for each term of a reduction one operation and the
-        costs of the ops in the term."""
+        costs of the ops in the term. A loop that may end early counts with few steps."""
         each: Dimension = 1
         inside: set[Value] = set()
         values = self.values
@@ -314,7 +320,11 @@ class Nest(Job):
                 inside.update(parts)
                 each = each + terms * (1 + sum(part.cost for part in parts))
         each = each + sum(v.cost for v in values if _is_costly(v) and v not in inside)
-        return types.product(loop.size for loop in self.loops) * each
+        sizes = [loop.size for loop in self.space]
+        if self.time is not None:
+            steps = self.time.size
+            sizes.append(steps if self.until is None else types.minimum(steps, GUESSED_STEPS))
+        return types.product(sizes) * each
 
     def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
         """For each buffer, the bytes that its accesses reach."""

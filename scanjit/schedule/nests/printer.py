@@ -244,7 +244,8 @@ class _NestWriter:
             for register, update in zip(nest.registers, nest.updates, strict=True)
         ]
         together = ["all at once: " + "; ".join(updates)] if len(updates) > 1 else updates
-        lines += [*self._shared(inside), *(inside + line for line in [*stores, *together])]
+        ends = [] if nest.until is None else [f"stop if all: {self.text(nest.until)}"]
+        lines += [*self._shared(inside), *(inside + line for line in [*stores, *together, *ends])]
         finals = [self.store(store) for store in nest.finals]
         return [*lines, *self._shared(INDENT), *(INDENT + line for line in finals)]
 

@@ -214,6 +214,18 @@ def side_by_side(nest: Nest, lanes: int) -> int:
     return vectors
 
 
+def waiting_together(nest: Nest, lanes: int) -> int:
+    """How many vectors go through time together, if they go on until the last of them ends: so many that a step waits
+    no longer than it computes, but no more than a known row fills."""
+    size, work, vectors = nest.space[-1].size, _work(nest), 1
+    waits = rates.LATENCY * _chain(nest)
+    while vectors < MOST_SIDE_BY_SIDE and vectors * work < waits:
+        vectors *= 2
+    while vectors > 1 and isinstance(size, int) and size < lanes * vectors:
+        vectors //= 2
+    return vectors
+
+
 def steps_together(nest: Nest, vectors: int) -> int:
     """How many steps of a strip each point goes through before the next point does. Its carries stay in registers
     between them."""

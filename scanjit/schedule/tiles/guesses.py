@@ -57,7 +57,9 @@ def condition_of(value: Value) -> Value | None:
 def in_forms(nest: Nest, target: Target) -> Nest:
     """A nest with time, and the choices that are branches in one of the forms of its steps. There are none if it has
     one form, as no step waits for a choice. A bound of an integer that is carried is such a choice."""
-    if nest.time is None or nest.space or nest.lanewise is not None or not target.is_x86:  # others have no such clock
+    if nest.time is None or nest.space or nest.lanewise is not None or nest.until is not None:
+        return nest
+    if not target.is_x86:  # others have no such clock
         return nest
     chosen = nest.rebuilt(values={value: _as_choice(value) for value in walk_values(nest.updates) if _is_bound(value)})
     found = tuple(value for value in chosen.values if _is_choice(value) and _varies(value))

@@ -50,7 +50,7 @@ def linear(nest: Nest, in_rows: bool = False) -> list[Linear] | None:
     stored."""
     if nest.time is None or (nest.space and not in_rows) or (not nest.registers and nest.reach is None):
         return None
-    if not all(_counts(register.dtype) for register in nest.registers):
+    if nest.until is not None or not all(_counts(register.dtype) for register in nest.registers):
         return None
     if any(value.reports for value in nest.values):
         return None

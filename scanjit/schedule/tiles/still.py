@@ -17,7 +17,9 @@ from scanjit.target import Target
 def still_lanes(nest: Nest, target: Target) -> int:
     """How many steps are computed from one state; 0 if the steps of a nest have no such form."""
     time = nest.time
-    if time is None or nest.space or nest.reverse or nest.reach is not None or not target.is_x86 or not nest.repeatable:
+    if time is None or nest.space or nest.reverse or nest.reach is not None or nest.until is not None:
+        return 0
+    if not target.is_x86 or not nest.repeatable:
         return 0
     for value in nest.values:
         if isinstance(value, Load) and value.when != 1:

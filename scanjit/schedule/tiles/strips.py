@@ -20,6 +20,7 @@ from scanjit.schedule.tiles.estimates import (
     step_costs,
     steps_together,
     takes_less_in_narrow_vectors,
+    waiting_together,
 )
 from scanjit.schedule.tiles.products import PAGE
 from scanjit.target import Target
@@ -29,14 +30,14 @@ from scanjit.types import Dimension
 def with_time(nest: Nest, lanes: int, target: Target) -> Tile:
     """The tile of a nest that holds all steps of a scan."""
     costs, narrow = step_costs(nest, lanes), not target.has_masks and takes_less_in_narrow_vectors(nest)
-    if costs.strips < costs.inside:
+    if nest.until is None and costs.strips < costs.inside:
         vectors = side_by_side(nest, lanes)
         strips = _lengths(nest, lanes * vectors, target)
         steps = steps_together(nest, vectors)
         return Tile(
             lanes, vectors, strips=strips, steps=steps, many=_many(nest, lanes), narrow=narrow, down=_down(nest)
         )
-    return Tile(lanes, costs.vectors, narrow=narrow)
+    return Tile(lanes, costs.vectors if nest.until is None else waiting_together(nest, lanes), narrow=narrow)
 
 
 def described(nest: Nest, tile: Tile) -> str:

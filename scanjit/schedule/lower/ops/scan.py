@@ -34,7 +34,9 @@ class ScanRule(ArrayRule):
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Put the initial values where the first step reads them, then add the steps."""
         step, first = LoweredStep.of(node), len(lowering.items)
-        shape = points(step)
+        roles = Roles.of(node)
+        counted = roles.until and ir.PART(node, index=roles.stacks.stop) in lowering.nodes
+        shape = None if counted or (roles.until and roles.lags) else points(step)
         across = shape is not None and _across(lowering, node, step, shape)
         plan = make_plan(lowering, node, step, shape is not None, across)
         inits, xs, consts = plan.roles.split(node.operands)

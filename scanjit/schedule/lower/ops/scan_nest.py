@@ -7,6 +7,7 @@ from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops import Elementwise, View
 from scanjit.ops.index import GATHER
+from scanjit.ops.scan_batch import ended
 from scanjit.ops.shape import IOTA
 from scanjit.ops.sorting import SEARCHED
 from scanjit.records import replace
@@ -31,9 +32,9 @@ takes more than twice as long for twice as many."""
 def points(step: LoweredStep) -> tuple[Dimension, ...] | None:
     """The shape of the carries, if each element of a carry depends on no other element: the whole scan may then be one
     nest. Else None."""
-    if step.stop is not None or not all(map(_is_pointwise, ir.walk(step.results, sizes=False))):
+    if step.stop is not None and (step.rows or step.ys or ended(step.carries, step.new, step.stop) is None):
         return None
-    return _one_shape(step)
+    return _one_shape(step) if all(map(_is_pointwise, ir.walk([*step.new, *step.ys], sizes=False))) else None
 
 
 def _is_pointwise(node: Node) -> bool:
@@ -80,6 +81,7 @@ def as_nest(
         return None
     values = late_last([*updates, *outputs])
     updates, outputs = values[: len(updates)], values[len(updates) :]
+    over = None if step.stop is None else ended(step.carries, step.new, step.stop)
     plan = replace(plan, carries=[replace(carry, slots=1) for carry in plan.carries])
     registers = tuple(builder.registers.values())
     lags = [carry.lag for carry in plan.carries if carry.lag is not None]
@@ -100,6 +102,7 @@ def as_nest(
         unroll=_unrolled(plan, bool(space)),
         reach=functools.reduce(types.minimum, lags) if lags else None,
         plan=plan,
+        until=None if over is None else updates[over],
     )
     return nest, plan
 
