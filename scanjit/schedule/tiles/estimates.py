@@ -205,23 +205,17 @@ def computes_longer_than_fetches(nest: Nest) -> bool:
 def side_by_side(nest: Nest, lanes: int) -> int:
     """How many vectors are computed side by side in a nest without time, or in a step of a strip. They are several if
     operations wait for each other longer than they take, but no more than a known row fills."""
-    size, work, vectors = nest.space[-1].size, _work(nest), MOST_SIDE_BY_SIDE
     longest = _longest(nest, [value for value in nest.values if not value.operands])
-    if rates.LATENCY * max(longest.values(), default=0.0) <= max(work, SEEN):
+    if rates.LATENCY * max(longest.values(), default=0.0) <= max(_work(nest), SEEN):
         return 1
+    return most_side_by_side(nest, lanes)
+
+
+def most_side_by_side(nest: Nest, lanes: int) -> int:
+    """How many vectors may be computed side by side: no more than a known row fills. In a loop that may end early, so
+    many go through time together, until the last of them ends: a processor does not foresee which step that is."""
+    size, work, vectors = nest.space[-1].size, _work(nest), MOST_SIDE_BY_SIDE
     while vectors > 1 and (vectors * work > MOST_BESIDE or (isinstance(size, int) and size < lanes * vectors)):
-        vectors //= 2
-    return vectors
-
-
-def waiting_together(nest: Nest, lanes: int) -> int:
-    """How many vectors go through time together, if they go on until the last of them ends: so many that a step waits
-    no longer than it computes, but no more than a known row fills."""
-    size, work, vectors = nest.space[-1].size, _work(nest), 1
-    waits = rates.LATENCY * _chain(nest)
-    while vectors < MOST_SIDE_BY_SIDE and vectors * work < waits:
-        vectors *= 2
-    while vectors > 1 and isinstance(size, int) and size < lanes * vectors:
         vectors //= 2
     return vectors
 

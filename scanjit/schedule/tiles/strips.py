@@ -15,12 +15,12 @@ from scanjit.schedule.nests import Nest, Tile
 from scanjit.schedule.tiles.estimates import (
     computes_longer_than_fetches,
     fewest_vectors,
+    most_side_by_side,
     places,
     side_by_side,
     step_costs,
     steps_together,
     takes_less_in_narrow_vectors,
-    waiting_together,
 )
 from scanjit.schedule.tiles.products import PAGE
 from scanjit.target import Target
@@ -37,7 +37,7 @@ def with_time(nest: Nest, lanes: int, target: Target) -> Tile:
         return Tile(
             lanes, vectors, strips=strips, steps=steps, many=_many(nest, lanes), narrow=narrow, down=_down(nest)
         )
-    return Tile(lanes, costs.vectors if nest.until is None else waiting_together(nest, lanes), narrow=narrow)
+    return Tile(lanes, costs.vectors if nest.until is None else most_side_by_side(nest, lanes), narrow=narrow)
 
 
 def described(nest: Nest, tile: Tile) -> str:
