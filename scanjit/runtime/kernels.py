@@ -8,17 +8,20 @@ import ctypes
 import functools
 import hashlib
 import linecache
+import math
 import os
+import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scanjit.errors import ArgumentError, InternalError
 from scanjit.ops.guest import GUESTS, LINKED, PASSING
 from scanjit.runtime import cache, host, processors, waiting
 from scanjit.runtime.claims import Claims
+from scanjit.runtime.native import native
 from scanjit.runtime.recipe import GeneratedFunction
 from scanjit.runtime.undisturbed import Abandoned, undisturbed
 from scanjit.runtime.unit import Unit
@@ -267,39 +270,54 @@ def _compiled(
     """Compile units, and leave them in the cache. Returns each with its object code and the seconds that compiling it
     took: 0 if another process did.
 
-    LLVM takes most of the time, and releases Python's lock meanwhile. So one thread for each processor, this one among
-    them, takes units until there are no more. The longest are taken first, so that all threads end together. What other
-    processes compile at this moment comes last: then it is there. Raises what was raised first, and `Abandoned` if
-    nobody waits any more."""
+    LLVM takes most of the time, and releases Python's lock meanwhile. So this thread translates one unit after the
+    other, and a thread for each other processor has LLVM compile what is translated; then this one helps them. (If all
+    threads translated, one would do so while the others wait for the lock, and their processors with them.) The longest
+    units are first, so that all threads end together. The machine code that calls kernels comes before them, if this
+    process does not have it yet. What other processes compile at this moment comes last: then it is there. Raises what
+    was raised first, and `Abandoned` if nobody waits any more."""
     global _compilations
     if not units:
         return []
     progress.kernels += len(units)
-    left = iter(sorted(units, key=lambda unit: len(unit.source), reverse=True))
     found: list[tuple[Unit, cache.CacheEntry, float]] = []
     elsewhere: dict[str, Unit] = {}
     errors: list[BaseException] = []
+    jobs: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
 
-    def work(claims: Claims) -> None:
+    def work() -> None:
+        """Do the jobs up to the first None."""
         try:
-            for unit in left:
+            while (job := jobs.get()) is not None and not (errors or abandoned()):
+                job()
+        except BaseException as error:
+            errors.append(error)
+
+    def end(unit: Unit, rest: Callable[[], tuple[cache.CacheEntry, float]]) -> None:
+        found.append((unit, *rest()))
+        progress.done += 1
+        claims.end(unit.stem)
+
+    with Claims(cache.default().directory) as claims, _lock_passed_on_soon():
+        jobs.put(native)
+        threads = _started(work, min(processors.count() - 1, len(units)))
+        try:
+            for unit in sorted(units, key=lambda unit: len(unit.source), reverse=True):
                 if errors or abandoned():
-                    return
+                    break
                 if claims.take(unit.stem):
-                    found.append((unit, *_compiled_once(unit, target, progress)))
-                    claims.end(unit.stem)
+                    jobs.put(functools.partial(end, unit, _begun(unit, target, progress)))
                 else:
                     elsewhere[unit.stem] = unit
         except BaseException as error:
             errors.append(error)
-
-    with Claims(cache.default().directory) as claims:
-        threads = _started(functools.partial(work, claims), min(processors.count(), len(units)) - 1)
-        work(claims)
+        for _ in range(1 + len(threads)):
+            jobs.put(None)
+        work()
         for thread in threads:
             thread.join()
         for stem in claims.wait([] if errors else list(elsewhere), abandoned):
-            found.append((elsewhere[stem], *_compiled_once(elsewhere[stem], target, progress)))
+            end(elsewhere[stem], _begun(elsewhere[stem], target, progress))
     if abandoned():
         raise Abandoned
     if errors:
@@ -308,22 +326,41 @@ def _compiled(
     return found
 
 
-def _compiled_once(unit: Unit, target: Target, progress: Progress) -> tuple[cache.CacheEntry, float]:
-    """The object code of a unit, and the seconds that compiling took: 0 if it is in the cache by now."""
-    entry, spent = _kept(unit), 0.0
-    kept = entry is not None
-    if entry is None:
-        from scanjit.runtime import compiler
+@contextlib.contextmanager
+def _lock_passed_on_soon() -> Iterator[None]:
+    """A context in which a thread that waits for Python's lock gets it after half a millisecond instead of five: one
+    that calls LLVM wants it for a moment again and again, while the one that translates never gives it up by itself."""
+    usual = sys.getswitchinterval()
+    soon = min(usual, 0.0005)
+    sys.setswitchinterval(soon)
+    try:
+        yield
+    finally:
+        if math.isclose(sys.getswitchinterval(), soon):  # else somebody has set it meanwhile
+            sys.setswitchinterval(usual)
 
-        start = time.perf_counter()
-        translated = compiler.translate(unit, target)
+
+def _begun(unit: Unit, target: Target, progress: Progress) -> Callable[[], tuple[cache.CacheEntry, float]]:
+    """Translate a unit. Returns what has LLVM compile it, and then gives its object code, and the seconds that all of
+    this took: 0 if it is in the cache by now."""
+    if (kept := _kept(unit)) is not None:
+        progress.kept += 1
+        return lambda: (kept, 0.0)
+    from scanjit.runtime import compiler
+
+    begin = time.perf_counter()
+    translated = compiler.translate(unit, target)
+    seconds = time.perf_counter() - begin
+
+    def rest() -> tuple[cache.CacheEntry, float]:
+        begin = time.perf_counter()
         code, undefined = compiler.to_load(translated)
         entry = cache.CacheEntry({"symbol": unit.symbol, "arity": translated.arity, "undefined": undefined}, code)
-        spent = time.perf_counter() - start
-        kept = PASSING not in unit.source and cache.default().store(unit.stem, entry)
-    progress.done += 1
-    progress.kept += kept
-    return entry, spent
+        spent = seconds + time.perf_counter() - begin
+        progress.kept += PASSING not in unit.source and cache.default().store(unit.stem, entry)
+        return entry, spent
+
+    return rest
 
 
 def _started(work: Callable[[], None], count: int) -> list[threading.Thread]:
@@ -358,8 +395,6 @@ def _load(unit: Unit, entry: cache.CacheEntry) -> int:
         lapack.provide(missing)
         missing = _missing(missing)
     if any(name.startswith("scanjit_together_") for name in missing):
-        from scanjit.runtime.native import native
-
         native()
         missing = _missing(missing)
     for name in missing:

@@ -369,7 +369,7 @@ def test_what_comes_after_an_error_is_not_compiled(wrong: str, monkeypatch: pyte
     assert not any(thread.name.startswith("scanjit-compiler") for thread in threading.enumerate())
 
 
-def test_the_longest_is_compiled_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_longest_is_compiled_first_behind_what_calls_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that no thread is left with it alone at the end."""
     seen: list[str] = []
 
@@ -379,9 +379,31 @@ def test_the_longest_is_compiled_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
     real_to_load = compiler.to_load
     monkeypatch.setattr(compiler, "to_load", to_load)
+    monkeypatch.setattr(kernels, "native", lambda: seen.append("native"))
     monkeypatch.setattr(kernels.processors, "count", lambda: 1)
     kernels.kernels(several("order", "pass", "store_i64(a, b)", "store_i64(a, b*b)"))
-    assert seen == ["order2", "order1", "order0"]
+    assert seen == ["native", "order2", "order1", "order0"]
+
+
+def test_one_thread_translates_and_passes_pythons_lock_on_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others then wait for LLVM, and not for each other."""
+    translate, to_load = compiler.translate, compiler.to_load
+    seen: dict[str, list[tuple[int, float]]] = {"translate": [], "to_load": []}
+
+    def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any) -> Any:
+            seen[name].append((threading.get_ident(), sys.getswitchinterval()))
+            return function(*given)
+
+        return run
+
+    monkeypatch.setattr(compiler, "translate", noted("translate", translate))
+    monkeypatch.setattr(compiler, "to_load", noted("to_load", to_load))
+    monkeypatch.setattr(kernels.processors, "count", lambda: 3)
+    usual = sys.getswitchinterval()
+    kernels.kernels(several("beside", *[f"store_i64(a, b + {i})" for i in range(9)]))
+    assert len({thread for thread, _ in seen["translate"]}) == 1 and len(seen["to_load"]) == 9
+    assert max(interval for some in seen.values() for _, interval in some) < 0.001 <= usual == sys.getswitchinterval()
 
 
 def test_kernels_are_compiled_where_no_more_threads_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -477,9 +499,9 @@ def test_a_process_that_dies_leaves_what_it_was_compiling(directory: Path) -> No
     program = """
     from scanjit.runtime import claims, kernels
     claims.PATIENCE = 0.2 if len(sys.argv) > 1 else 60
-    made, kernels._compiled_once = kernels._compiled_once, lambda *a: print("begun", flush=True) or sys.stdin.readline()
+    made, kernels._begun = kernels._begun, lambda *a: print("begun", flush=True) or sys.stdin.readline()
     if sys.stdin.readline() != "hold\\n":
-        kernels._compiled_once = made
+        kernels._begun = made
     print(apply(kernel(SCALE, "scale"), 1), compile_count(), flush=True)
     """
     options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
