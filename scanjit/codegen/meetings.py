@@ -49,4 +49,5 @@ def _shared_alike(statement: Statement, common: Common) -> object:
         return None
     single = program.single.get(statement)
     of_one = None if single is None or single.tile is None or tile.rows is None else (tile.rows.size, single.tile.unit)
-    return tile.split.size, tile.unit, tile.split is tile.own, of_one
+    rows = None if tile.own is None else (tile.own.size, tile.each)
+    return tile.split.size, tile.unit, tile.split is tile.own, rows, of_one

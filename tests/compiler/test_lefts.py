@@ -12,6 +12,7 @@ from scanjit.target import target_for, target_named
 from tests.compare import all_close
 from tests.fuzz.check import Config
 from tests.pairs import pairwise
+from tests.targets import with_vectors
 
 AVX2 = target_for("x86_64-linux-gnu", features="+avx2,+fma")
 COPIED = "a left operand is copied"
@@ -40,21 +41,23 @@ def test_copies_have_the_same_bits(
                 np.testing.assert_allclose(copied(a, b)[1], np.tensordot(a[::-1], b, axes), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("lanes", [8, 1])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_copies_in_blocks_of_steps(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gradient of the weights goes along with the steps: each block of steps copies its own rows."""
+def test_copies_in_blocks_of_steps(threads: int, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient of the weights goes along with the steps: each block of steps copies its own rows. (With one lane,
+    threads share the columns of the gradient of `x` as they share the rows of the copy.)"""
     for name, value in {"LONG": 0, "WIDE": 4, "FEW_ROWS": 2}.items():
         monkeypatch.setattr(lefts, name, value)
-    x, w = sj.tensor((None, None, 10), "float32"), sj.tensor((10, 10), "float32")
-    states = sj.scan(lambda row, h: sj.tanh(row + h @ w), x, sj.zeros((x.shape[1], 10), "float32"))
-    outputs = sj.grad((states**2).sum(), [w, x])
-    reference = sj.function([x, w], outputs, mode="reference")
-    with Config(threads=threads, small=True).active(), host.using(AVX2):
-        f = sj.function([x, w], outputs, mode="emulate")
+    x, w, u = sj.tensor((None, None, 10), "float32"), *(sj.tensor((10, 10), "float32") for _ in range(2))
+    states = sj.scan(lambda row, h: sj.tanh(row @ u + h @ w), x, sj.zeros((x.shape[1], 10), "float32"))
+    outputs = sj.grad((states**2).sum(), [w, u, x])
+    reference = sj.function([x, w, u], outputs, mode="reference")
+    with Config(threads=threads, small=True).active(), host.using(AVX2 if lanes == 8 else with_vectors(4)):
+        f = sj.function([x, w, u], outputs, mode="emulate")
         assert COPIED in f.explain()
         rng = np.random.default_rng(1)
-        for steps, batch in ((0, 3), (1, 1), (7, 3), (16, 2)):
-            given = rng.standard_normal((steps, batch, 10), np.float32), rng.standard_normal((10, 10), np.float32) / 3
+        for steps, batch in ((0, 3), (1, 1), (7, 3), (16, 2), (5, 5)):
+            given = [rng.standard_normal(shape, np.float32) / 3 for shape in ((steps, batch, 10), (10, 10), (10, 10))]
             all_close(f(*given), reference(*given), rtol=2e-4, atol=2e-4)
 
 
