@@ -91,10 +91,11 @@ def mixed(
     than computes again: `explain()` lists it. The reference interpreter, and `export_numpy`, round the states
     alone, and compute the rest from these. What a loop keeps for derivatives of order 2 of itself stays float32.
 
-    Results are the same bits for any number of threads, and on all processors, except that a processor with
-    AVX512-BF16 takes numbers below 2**-126 in products of bfloat16 for zero. Products are faster on processors with
-    AVX512-BF16 or VNNI: up to two times with bfloat16, four times with int8. Everywhere, weights that are read once in
-    a call, as for a batch of one, take half or a quarter of the bytes.
+    Results are the same bits for any number of threads. With int8, they are the same on all processors. With bfloat16,
+    Intel's AMX adds in another order than other processors, and AVX512-BF16 and AMX take numbers below 2**-126 for
+    zero. Products are faster on processors with AVX512-BF16 (AMD's), VNNI or AMX: up to two times with bfloat16 and
+    four times with int8, and with AMX up to ten times. Everywhere, weights that are read once in a call, as for a batch
+    of one, take half or a quarter of the bytes.
 
     Examples
     --------

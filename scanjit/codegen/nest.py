@@ -87,6 +87,8 @@ def nest_source(nest: Nest) -> Source:
     else:
         Space(frame, lambda: store_tile(frame, values)).write(values)
     frame.pop(1)
+    if tile.matrices:
+        frame.scope.add("end_matrices()")
     names = ["begin", "end"] if tile.split is not None else []
     names += ["low", "high"] if tile.own is not None and tile.own is not tile.split else []
     names += ["line"] if looking(frame.function, tile) else []

@@ -205,10 +205,11 @@ class Space:
             stop = frame.parameters.number_of(loop, size)
         frame.push(f"for {name} in range({start}, {stop}, {block}):", loop, name, most)
         last = f"{stop} - 1" if loop is frame.tile.own else frame.size(size - 1)
-        for row in range(1, block):
+        rows = 1 if frame.tile.matrices else block  # no line is written for one of the rows of a matrix
+        for row in range(1, rows):
             text = f"({name} + {row})" if whole else frame.line("row", f"min({name} + {row}, {last})")
             frame.index[loop, row] = text
-        for row in range(block):
+        for row in range(rows):
             split_joined(frame, loop, row)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from scanjit.codegen.frame import Frame, Point
+from scanjit.codegen.matrices import multiply_matrices
 from scanjit.codegen.names import suffix
 from scanjit.codegen.places import SCRATCH
 from scanjit.codegen.reduce import reduction
@@ -18,11 +19,12 @@ SPILLED = -1
 def store_tile(frame: Frame, values: Values) -> None:
     """Write the stores of a nest at every point of the register tile."""
     points: Sequence[Point] = frame.points()
-    if frame.tile.rows is not None and frame.tile.row_block > 1 and _has_epilogue(frame):
-        for access in products.far_rows(frame.nest, frame.tile.rows):
-            for row in range(frame.tile.row_block):
+    tile = frame.tile
+    if tile.rows is not None and (tile.matrices or (tile.row_block > 1 and _has_epilogue(frame))):
+        for access in () if tile.matrices else products.far_rows(frame.nest, tile.rows):
+            for row in range(tile.row_block):
                 frame.fetch(access, row)
-        points = _spill(frame, values, frame.tile.rows, points)
+        points = _spill(frame, values, tile.rows, points)
     for point in points:
         values.store(point)
 
@@ -42,10 +44,13 @@ def _spill(frame: Frame, values: Values, rows: NestLoop, points: Sequence[Point]
     scratch, offsets, nbytes = frame.address(SCRATCH, 0), {}, 0
     for point in points:
         for value in reductions:
-            total = reduction(frame, values.value, value, point)
             offsets[value, point] = nbytes
-            frame.scope.add(f"store({scratch}{f' + {nbytes}' if nbytes else ''}, {total})")
+            if not frame.tile.matrices:
+                total = reduction(frame, values.value, value, point)
+                frame.scope.add(f"store({scratch}{f' + {nbytes}' if nbytes else ''}, {total})")
             nbytes += point.width * max(value.dtype.itemsize, 1)
+    if frame.tile.matrices:
+        multiply_matrices(frame, values, rows, scratch)
     first, block, size, order = frame.index[rows, 0], frame.tile.row_block, rows.size, frame.order
     whole = isinstance(size, int) and size % block == 0 and rows is not frame.tile.own
     stop = frame.bounds(rows)[1] if rows is frame.tile.own else frame.size(size)

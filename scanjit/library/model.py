@@ -245,7 +245,7 @@ def _fixed_sizes(graph: FunctionGraph, sizes: Mapping[str, Any]) -> dict[Atom, i
 
 def level(interface: Interface, graph: FunctionGraph, label: str, target: Target, threads: int) -> Level:
     """The program of a graph for a target."""
-    target = replace(target, alone=threads == 1)
+    target = replace(target, alone=threads == 1, has_matrices=False)  # nobody asks the system for them
     leaves = [*graph.inputs, *graph.shared]
     on_values = [check for check in interface.checks if check.on_values]
     updated = {variable for variable, _ in graph.updates}

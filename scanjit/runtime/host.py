@@ -3,10 +3,13 @@
 Only this file and `caches` ask the machine.
 """
 
+import ctypes
 import functools
 import os
+import sys
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -19,6 +22,8 @@ from scanjit.target import Target, target_for
 TRIPLE: str = llvm.get_process_triple()
 WIDTHS = ("4", "8", "16", "32", "64")
 """The values that `SCANJIT_VECTOR_BYTES` may have."""
+_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
+"""A system call of Linux on x86-64, what it is to do, and for which registers."""
 
 _chosen_target: ContextVar[Target | None] = ContextVar("target", default=None)
 
@@ -68,7 +73,17 @@ def _host(width: str | None, name: str | None, features: str | None) -> Target:
         features = "" if name == "generic" else _features()
     name = name or llvm.get_host_cpu_name()
     sizes = cache_sizes()
-    return target_for(TRIPLE, name, features, int(width) if width else None, sizes.get(1), sizes.get(2))
+    found = target_for(TRIPLE, name, features, int(width) if width else None, sizes.get(1), sizes.get(2))
+    known = found.vector_bytes == 64 and found.has("amx-bf16", "amx-int8")
+    return replace(found, has_matrices=known and _may_use_matrices())
+
+
+def _may_use_matrices() -> bool:
+    """Ask Linux for the matrix registers of x86-64, for this process and those that it forks. Other systems are not
+    asked."""
+    if not sys.platform.startswith("linux"):
+        return False
+    return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA) == 0
 
 
 def names() -> tuple[str, str, str]:

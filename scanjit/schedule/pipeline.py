@@ -18,6 +18,7 @@ from scanjit.schedule.threads.rows import own_rows
 from scanjit.schedule.threads.split import find_variants
 from scanjit.schedule.tiles.apply import with_tiles
 from scanjit.schedule.tiles.lefts import with_lefts
+from scanjit.schedule.tiles.matrices import in_matrices
 from scanjit.schedule.tiles.pack import with_packs
 from scanjit.schedule.time.bands import in_bands
 from scanjit.schedule.time.long_sums import cut_long_sums
@@ -32,6 +33,7 @@ PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
     ("tiles", with_tiles),  # after stretches: the loops of a nest may now go over one block of time only
     ("lefts", with_lefts),  # after tiles: copies are for the rows of a register tile
     ("packs", with_packs),  # after tiles: panels are as wide as the vectors that read them
+    ("matrices", in_matrices),  # after packs: registers hold panels
     ("once", find_once),  # before loops stand side by side: a statement that runs once is in no such group
     ("beside", side_by_side),  # before rows: a loop that has threads of its own need not share rows with others
     ("slots", in_slots),  # after beside: which loops run in turns

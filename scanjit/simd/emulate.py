@@ -20,7 +20,7 @@ import numpy as np
 from scanjit.kinds import KINDS, Kind
 from scanjit.ops.guest import PREFIX
 
-from . import emulated_guest, emulated_lapack, narrow, table
+from . import emulated_guest, emulated_lapack, emulated_matrices, narrow, table
 from .emulated_memory import Allocations, MemoryFault
 from .lanes import Lanes, select
 from .names import parse
@@ -239,6 +239,8 @@ def _pieces(place: int, thread: int, threads: int, loop: range, turns: int, line
 
 def _plain(name: str, memory: Allocations) -> Emulated:
     routine, _, kind = name.rpartition("_")
+    if name in table.MATRICES or name in ("begin_matrices", "end_matrices"):
+        return emulated_matrices.resolve(name, memory)
     if routine in emulated_lapack.FUNCTIONS:
         return emulated_lapack.resolve(routine, KINDS[kind], memory)
 

@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from scanjit.kinds import KINDS
 
-from . import chosen, lapack, memory, narrow, sharing, table
+from . import chosen, lapack, matrices, memory, narrow, sharing, table
 from .llvm_calls import I32, I64
 from .llvm_lanes import LlvmLanes, join
 from .llvm_values import indices, one_lane, opaque, splat_scalar, splat_truth
@@ -251,6 +251,8 @@ FORMS: dict[str, Form] = {
     "keep_branch": Form("", "nothing", lambda b, t: memory.keep_branch(b)),
     "clock": Form("", "int", lambda b, t: memory.clock(b)),
     "pause": Form("", "nothing", lambda b, t: sharing.pause(b)),
+    "begin_matrices": Form("int int", "nothing", lambda b, t, *args: matrices.begin(b, *args)),
+    "end_matrices": Form("", "nothing", lambda b, t: matrices.end(b)),
     "stack": Form("int", "int", lambda b, t, nbytes: memory.stack(b, nbytes)),
 }
 """By name, without the suffix that says a type."""
@@ -262,6 +264,14 @@ FORMS |= {
     )
     for name in table.LAPACK
     for kind in ("f32", "f64")
+}
+FORMS |= {
+    name: Form(
+        "int " * (6 + count),
+        "nothing",
+        lambda b, t, *args, name=name: matrices.multiply(b, name.rpartition("_")[2], args[:6], args[6:]),
+    )
+    for name, count in table.MATRICES.items()
 }
 FORMS |= {
     name: Form("vector same", "same", partial(_shuffle, lanes), partial(_check_shuffle, fewest))

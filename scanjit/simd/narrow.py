@@ -54,13 +54,13 @@ def dot_bf16(total: Lanes, left: Lanes, right: Lanes) -> Lanes:
     found = total.dot_pairs(left, right)
     if found is not None:
         return found
-    (a, b), (c, d) = _pair(left), _pair(right)
+    (a, b), (c, d) = pair_of(left), pair_of(right)
     return fma(a, c, fma(b, d, total))
 
 
 def dot_apart(total: Lanes, first: Lanes, second: Lanes, right: Lanes) -> Lanes:
     """`dot_bf16` with the left numbers as two float32: the same sum."""
-    c, d = _pair(right)
+    c, d = pair_of(right)
     return fma(first, c, fma(second, d, total))
 
 
@@ -74,5 +74,6 @@ def dot_i8(total: Lanes, left: Lanes, right: Lanes) -> Lanes:
     return total
 
 
-def _pair(x: Lanes) -> tuple[Lanes, Lanes]:
+def pair_of(x: Lanes) -> tuple[Lanes, Lanes]:
+    """The first and the second numbers of pairs of bfloat16, as float32."""
     return (x << 16).bitcast(F32), (x & _UPPER).bitcast(F32)

@@ -12,6 +12,7 @@ _BUILDS_ON = {
     **dict.fromkeys((*AVX512[1:], "avx512bf16", "avx512vnni"), ("avx512f",)),
     "avx512f": ("avx2", "fma", "f16c"),
     "avxvnni": ("avx2",),
+    **dict.fromkeys(("amx-bf16", "amx-int8"), ("amx-tile",)),
     **dict.fromkeys(("avx2", "fma", "f16c"), ("avx",)),
 }
 """Features of x86-64, each with those that it implies. A feature comes before those that it implies."""
@@ -37,6 +38,8 @@ class Target:
     tiles : how fast register tiles of each shape are.
     level1_bytes, level2_bytes : how many bytes of the first and second cache for data a core has for itself.
     alone : whether one thread runs all of a program: it meets no others, and nobody ends it early.
+    has_matrices : whether code may use registers that hold small matrices of pairs or quads, and instructions that
+        multiply them (Intel's AMX). A process has to ask its system for them.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Target:
     level1_bytes: int = LEVEL1_BYTES
     level2_bytes: int = LEVEL2_BYTES
     alone: bool = False
+    has_matrices: bool = False
 
     def __post_init__(self) -> None:
         for feature in filter(None, self.features.split(",")):

@@ -73,6 +73,6 @@ RULES = LoweringRules(
 
 def rules_for(target: Target) -> LoweringRules:
     """The rules for a target."""
-    if target.multiplies_pairs:
+    if target.multiplies_pairs or target.has_matrices:
         return RULES
     return LoweringRules({**RULES.ops, CONTRACT_PAIRS: ContractionRule(apart=True)}, RULES.kinds)

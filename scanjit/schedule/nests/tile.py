@@ -34,6 +34,7 @@ class Tile:
         whose other lanes are masked.
     brief : sizes that are at least 1, and at most as many as `wide` vectors have lanes: the loop along which lanes run
         is so many vectors, without a loop, if it has one of these sizes.
+    matrices : whether registers that hold matrices multiply (see `schedule.tiles.matrices`).
     down : 1 in calls in which a step goes through the points of a strip from the last to the first; 0 in others.
     """
 
@@ -56,6 +57,7 @@ class Tile:
     narrow: bool = False
     brief: tuple[Dimension, ...] = ()
     wide: int = 1
+    matrices: bool = False
     down: Dimension = 0
 
     @property

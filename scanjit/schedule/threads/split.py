@@ -121,6 +121,8 @@ def _for_one_row(nest: Nest, in_step: bool, target: Target) -> Nest | None:
     lasting = in_step or any(access.panel is not None and access.buffer.fixed for access, _ in nest.accesses())
     if tile is None or tile.rows is None or tile.row_block == 1 or not lasting or isinstance(tile.rows.size, int):
         return None
+    if tile.matrices:  # registers hold as many rows as there are
+        return None
     tile = tile if tile.horizontal or tile.lanes == 1 else _with_more_columns(nest, tile, target)
     return replace(nest, tile=replace(tile, row_block=1, unit=1 if tile.split is tile.rows else tile.unit))
 

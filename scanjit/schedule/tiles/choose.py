@@ -141,7 +141,7 @@ def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, la
         vectors //= 2
     if nest.few == "columns":
         vectors, block = 1, block if len(nest.space) == 2 else min(block, ROWS_OF_SMALL)
-    group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors, target.near_bytes)
+    group = 1 if rows is None else group_of(nest, reductions, rows, lanes * vectors, target.near_bytes)
     left_apart = shapes.masks_cost if rows is None else shapes.left_apart
     some_left = left_apart(lane.size, lanes, vectors, target)
     if some_left and isinstance(lane.size, int) and lane.size < lanes * vectors:  # there is no whole tile
@@ -160,7 +160,7 @@ def _lefts(reductions: Sequence[Reduce], lane: NestLoop) -> int:
     return len(lefts) if None not in found and len(rights) == 1 else 1
 
 
-def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int, near_bytes: int) -> Dimension:
+def group_of(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int, near_bytes: int) -> Dimension:
     """How many tiles of columns are computed for some rows, before the next rows.
 
     As many as read `near_bytes` of right operands, which stay in the cache. Results are then written in long pieces of

@@ -1,0 +1,99 @@
+"""Products of packs whose sums stay in registers that hold matrices: Intel's AMX (see `simd.matrices`).
+
+A register holds the sums of 16 rows and a vector of columns. To multiply 16 packs of each row takes as long as 16
+multiply-adds of vectors, for 512 products of bfloat16 in each. So a tile has one register of rows, and up to four of
+columns: of one product, or one vector of each of several products with the same left operand.
+"""
+
+from collections.abc import Sequence
+
+from scanjit import types
+from scanjit.ops.narrow import MUL_PAIRS, MUL_QUADS
+from scanjit.ops.stretch import SUM
+from scanjit.records import replace
+from scanjit.schedule.nests import Apply, Load, Nest, NestLoop, Program, Reduce, Statement, Tile
+from scanjit.schedule.threads.split import leaves_rest, split_of
+from scanjit.schedule.tiles.choose import group_of
+from scanjit.schedule.tiles.products import factors, reductions_of
+from scanjit.target import Target
+from scanjit.types import Dimension
+
+ROWS = 16
+"""The rows of a register."""
+SUMS = 4
+"""How many registers hold sums. The others hold operands."""
+
+
+def in_matrices(program: Program) -> Program:
+    """The program whose products of packs are computed in registers that hold matrices, if the target has them."""
+    if not program.target.has_matrices:
+        return program
+    notes: list[str] = []
+    return program.with_suite(_suite(program.suite, program.target, notes), notes)
+
+
+def _suite(suite: Sequence[Statement], target: Target, notes: list[str]) -> list[Statement]:
+    found: list[Statement] = []
+    for statement in suite:
+        if isinstance(statement, Nest) and (tile := _tile(statement, target)) is not None:
+            notes.append(f"nest {statement.label}: {ROWS} rows x {tile.vectors} vectors lie in registers for matrices")
+            found.append(replace(statement, tile=tile))
+        else:
+            found.append(statement.with_suites(*(_suite(inner, target, notes) for inner in statement.suites)))
+    return found
+
+
+def operands(nest: Nest, reduction: Reduce) -> tuple[Load, Load]:
+    """The left operand of a product of packs, and the right one, along which lanes run."""
+    left, right = sorted(factors(reduction) or (), key=lambda load: nest.space[-1] in load.access.strides)
+    return left, right
+
+
+def _tile(nest: Nest, target: Target) -> Tile | None:
+    """The tile of a nest whose sums are products of packs with one left operand; None for other nests."""
+    old, reductions = nest.tile, reductions_of(nest)
+    if old is None or old.rows is None or old.horizontal or old.lanes * 4 != target.vector_bytes:
+        return None
+    if not 1 <= len(reductions) <= SUMS or not all(_fits(r, nest, old.rows, old.lanes) for r in reductions):
+        return None
+    lefts, rights = (
+        [load.access for load in some] for some in zip(*(operands(nest, r) for r in reductions), strict=True)
+    )
+    (terms,) = reductions[0].loops
+    kinds = {(r.term.op if isinstance(r.term, Apply) else None, r.loops, r.init is None) for r in reductions}
+    if len(kinds) > 1 or len(set(lefts)) > 1 or len({right.strides[terms] for right in rights}) > 1:
+        return None
+    panels = all(right.panel is not None for right in rights)
+    vectors = _vectors(nest.space[-1].size, old.lanes, SUMS // len(reductions), panels)
+    group = group_of(nest, reductions, old.rows, old.lanes * vectors, target.near_bytes)
+    tile = Tile(old.lanes, vectors, old.rows, ROWS, group=group, matrices=True)
+    split, unit = split_of(nest, tile)
+    tile = replace(tile, split=split, unit=unit)
+    return replace(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
+
+
+def _vectors(size: Dimension, lanes: int, most: int, panels: bool) -> int:
+    """How many vectors of columns a tile has. If right operands lie in no panels, no tile reaches beyond them."""
+    if not panels:
+        return next(vectors for vectors in range(most, 0, -1) if types.remainder(size, vectors * lanes) == 0)
+    return min(most, max(-(-size // lanes), 1)) if isinstance(size, int) else most
+
+
+def _fits(reduction: Reduce, nest: Nest, rows: NestLoop, lanes: int) -> bool:
+    """Whether a reduction is such a product. The packs of a row of its left operand are neighbours, and its rows lie in
+    equal steps. Its right operand lies in panels, or has whole vectors of columns."""
+    term, loads, lane = reduction.term, factors(reduction), nest.space[-1]
+    if loads is None or not isinstance(term, Apply) or term.op not in (MUL_PAIRS, MUL_QUADS) or reduction.op is not SUM:
+        return False
+    if reduction.guard is not None or len(reduction.loops) != 1:
+        return False
+    (terms,), (left, right) = reduction.loops, (load.access for load in operands(nest, reduction))
+    if lane in left.strides or left.panel is not None or any(load.when != 1 for load in loads):
+        return False
+    parts, steps = rows.parts or (rows,), left.strides
+    apart = [inner.size * steps.get(inner, 0) for inner in parts[1:]]
+    even = all(steps.get(outer) == step for outer, step in zip(parts[:-1], apart, strict=True))
+    if not even or steps.get(terms) != 1 or parts[-1] not in steps:
+        return False
+    whole = right.strides.get(lane) == 1 and types.remainder(lane.size, lanes) == 0
+    return (right.panel is lane or whole) and terms in right.strides and right.strides.keys().isdisjoint(parts)

@@ -1,0 +1,130 @@
+"""Products of small matrices in registers of their own: Intel's AMX.
+
+There are eight registers. Each holds up to 16 rows of 64 bytes: 16 float32 or int32, or 16 packs of narrow numbers (see
+`narrow`). An instruction adds to a matrix of sums the product of a left matrix, whose rows have up to 16 packs, and a
+right one, which has a row of 16 columns for each pack:
+
+    sums[row, column] += left[row, pack] * right[pack, column]    over all packs
+
+The sizes of all registers are set beforehand, which takes as long as three products.
+"""
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from .llvm_calls import I8, I64, call
+from .llvm_values import internal
+
+PACKS = 16
+"""How many packs a row of a left matrix holds."""
+_ROW_BYTES = 64
+_LEFT, _RIGHT, _LAST_LEFT, _LAST_RIGHT = 4, 5, 6, 7
+"""The registers of operands: those of whole matrices, and those of the last ones, which may hold fewer packs. Registers
+0 to 3 hold sums."""
+_PRODUCTS = {"bf16": "tdpbf16ps", "i8": "tdpbusd"}
+_I16 = ir.IntType(16)
+
+
+def begin(builder: ir.IRBuilder, rows: ir.Value, terms: ir.Value) -> None:
+    """Set the sizes for left operands of 1 to 16 rows, with so many packs in each."""
+    function, new = internal(builder.module, "scanjit_begin_matrices", ir.VoidType(), 2)
+    if new:
+        _write_begin(function)
+    builder.call(function, [rows, terms])
+
+
+def end(builder: ir.IRBuilder) -> None:
+    """Empty the registers: while they hold something, the system saves 8 KB whenever another thread gets the core."""
+    call(builder, "llvm.x86.tilerelease", ir.VoidType(), [])
+
+
+def multiply(builder: ir.IRBuilder, kind: str, operands: Sequence[ir.Value], rights: Sequence[ir.Value]) -> None:
+    """Multiply one left operand and several right ones, and store the sums side by side: those of a row are 64 bytes
+    for each right operand. The operands are the address of the sums, and 1 if they are added to what is there, else 0;
+    the address of the left operand, and the bytes from row to row; the number of packs in each row; and the bytes
+    between two rows of a right operand. `rights` are the addresses of the right ones."""
+    name = f"scanjit_multiply_matrices{len(rights)}_{kind}"
+    function, new = internal(builder.module, name, ir.VoidType(), len(operands) + len(rights))
+    if new:
+        _write_multiply(function, _PRODUCTS[kind], len(rights))
+    builder.call(function, [*operands, *rights])
+
+
+def _write_begin(function: ir.Function) -> None:
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    rows, terms = function.args
+    form = ir.ArrayType(I8, 64)
+    place = b.alloca(form)
+    place.align = 64
+    b.store(ir.Constant(form, None), place)
+    start, last = b.ptrtoint(place, I64), _last(b, terms)
+
+    def put(value: ir.Value, kind: ir.IntType, offset: int) -> None:
+        b.store(b.trunc(value, kind), b.inttoptr(b.add(start, I64(offset)), kind.as_pointer())).align = 1
+
+    put(I64(1), I8, 0)
+    last_bytes = b.shl(last, I64(2))
+    sizes = {
+        _RIGHT: (I64(PACKS), I64(_ROW_BYTES)),
+        _LAST_LEFT: (rows, last_bytes),
+        _LAST_RIGHT: (last, I64(_ROW_BYTES)),
+    }
+    for register in range(8):
+        height, nbytes = sizes.get(register, (rows, I64(_ROW_BYTES)))
+        put(nbytes, _I16, 16 + 2 * register)
+        put(height, I8, 48 + register)
+    call(b, "llvm.x86.ldtilecfg", ir.VoidType(), [b.bitcast(place, I8.as_pointer())])
+    b.ret_void()
+
+
+def _write_multiply(function: ir.Function, product: str, count: int) -> None:
+    """All whole matrices are multiplied in a loop, then the last ones, which have 1 to 16 packs."""
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    sums, begun, left, left_step, terms, right_step = function.args[:6]
+
+    def move_sums(how: str) -> None:
+        for register in range(count):
+            _move(b, how, register, b.add(sums, I64(_ROW_BYTES * register)), I64(_ROW_BYTES * count))
+
+    with b.if_else(b.icmp_signed("==", begun, I64(0))) as (zeros, others):
+        with zeros:
+            for register in range(count):
+                call(b, "llvm.x86.tilezero", ir.VoidType(), [I8(register)])
+        with others:
+            move_sums("tileloadd64")
+
+    def add(lefts: int, rights: int, done: ir.Value) -> None:
+        _move(b, "tileloadd64", lefts, b.add(left, b.shl(done, I64(2))), left_step)
+        below = b.mul(done, right_step)
+        for register, right in enumerate(function.args[6:]):
+            _move(b, "tileloadd64", rights, b.add(right, below), right_step)
+            call(b, f"llvm.x86.{product}", ir.VoidType(), [I8(register), I8(lefts), I8(rights)])
+
+    with b.if_then(b.icmp_signed(">", terms, I64(0))):
+        whole = b.sub(terms, _last(b, terms))
+        before, head = b.block, b.append_basic_block("head")
+        body, after = b.append_basic_block("body"), b.append_basic_block("after")
+        b.branch(head)
+        b.position_at_end(head)
+        done = b.phi(I64)
+        done.add_incoming(I64(0), before)
+        b.cbranch(b.icmp_signed("<", done, whole), body, after)
+        b.position_at_end(body)
+        add(_LEFT, _RIGHT, done)
+        done.add_incoming(b.add(done, I64(PACKS)), b.block)
+        b.branch(head)
+        b.position_at_end(after)
+        add(_LAST_LEFT, _LAST_RIGHT, whole)
+    move_sums("tilestored64")
+    b.ret_void()
+
+
+def _last(b: ir.IRBuilder, terms: ir.Value) -> ir.Value:
+    """How many packs are left for the last matrices: 1 to 16."""
+    return b.add(b.and_(b.sub(terms, I64(1)), I64(PACKS - 1)), I64(1))
+
+
+def _move(b: ir.IRBuilder, how: str, register: int, address: ir.Value, step: ir.Value) -> None:
+    """Load or store the rows of a register, which lie `step` bytes apart."""
+    call(b, f"llvm.x86.{how}", ir.VoidType(), [I8(register), b.inttoptr(address, I8.as_pointer()), step])
