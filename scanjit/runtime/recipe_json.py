@@ -10,7 +10,7 @@ import functools
 import operator
 import types as python
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,10 @@ from scanjit.types import Atom, Dim, Dimension
 NEW = {True: "new", False: "number"}
 """How an atom is written that only this recipe has. The key says whether it is certainly not negative: in `x[:n]`, an n
 that may be negative counts from the end."""
+
+
+_AS_THEY_ARE = frozenset({type(None), bool, int, str})
+"""The types whose values stand for themselves in JSON."""
 
 
 class Known(NamedTuple):
@@ -61,10 +65,10 @@ class _Writer:
 
     def value(self, value: Any) -> JSON:
         """A value, written as its type demands."""
-        if value is None or isinstance(value, bool | int | str):
+        if type(value) in _AS_THEY_ARE:
             return value
         if isinstance(value, tuple | list | frozenset):
-            return [self.value(item) for item in value]
+            return self._values(value)
         if isinstance(value, Dim):
             return [self._dim(value)]
         if isinstance(value, Atom):
@@ -74,8 +78,12 @@ class _Writer:
         if isinstance(value, np.ndarray):
             return self._array(value)
         if isinstance(value, Mapping):
-            return [[self.value(key), self.value(item)] for key, item in value.items()]
-        return [self.value(getattr(value, field.name)) for field in dataclasses.fields(value)]
+            return [self._values(pair) for pair in value.items()]
+        return self._values([getattr(value, name) for name in value.__match_args__])
+
+    def _values(self, values: Iterable[Any]) -> list[JSON]:
+        """Some values. Most are numbers: for these, nothing is called."""
+        return [value if type(value) in _AS_THEY_ARE else self.value(value) for value in values]
 
     def _dim(self, dim: Dim) -> int:
         if dim not in self._numbers:

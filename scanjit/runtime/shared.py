@@ -1,6 +1,7 @@
 """Shared variables: values that live between calls."""
 
 import itertools
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -61,7 +62,18 @@ class SharedVariable(_Symbol):
     array([2., 4.])
     """
 
-    __slots__ = ("__weakref__", "_array", "_first_name", "_lock", "_slot", "default_update", "name", "serial", "where")
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_first_name",
+        "_lock",
+        "_node",
+        "_slot",
+        "default_update",
+        "name",
+        "serial",
+        "where",
+    )
 
     _array: np.ndarray
     __array_priority__ = 1001
@@ -78,6 +90,7 @@ class SharedVariable(_Symbol):
         self.name, self._first_name, self.where = name, name, where
         self.serial = next(_serial)
         self._lock = new_lock()
+        self._node: weakref.ref[Node] | None = None
         self._slot = Slot(f"the shared variable {name!r}" if name else "the shared variable", kind, where)
         self._array = self._checked(array)
 
@@ -165,9 +178,12 @@ class SharedVariable(_Symbol):
         return array if borrow or (new and array.base is None) else array.copy()
 
     def __scanjit_node__(self) -> Node:
-        # Not kept: the interning table would then keep the variable, and its array, forever.
-        with errors.located(self.where):
-            return of_origin(SHARED(variable=self, name=self._first_name))  # renaming must not make another node
+        node = None if self._node is None else self._node()
+        if node is None:
+            with errors.located(self.where):
+                node = of_origin(SHARED(variable=self, name=self._first_name))  # renaming must not make another node
+            self._node = weakref.ref(node)  # the node keeps the variable and its array, which must not keep the node
+        return node
 
     def __repr__(self) -> str:
         return f"<shared {self.name or ''}: {self.type}>".replace(" :", ":")

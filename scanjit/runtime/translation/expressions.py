@@ -101,6 +101,8 @@ class Expressions:
     def binary(self, operator: ast.operator, a: KernelValue, b: KernelValue) -> KernelValue:
         """An operation of two values."""
         name = _name_of(operator)
+        if a.type is INT and b.type is INT:  # as nearly always
+            return integers.binary(self._to, name, a, b)
         if _has_vector(a, b):
             return self._intrinsic(OPERATOR + name, [a, b])
         if a.type is BOOL and b.type is BOOL and name in integers.BITWISE:
@@ -181,7 +183,7 @@ class Expressions:
         return _NOTHING
 
     def _intrinsic(self, name: str, arguments: Sequence[KernelValue]) -> KernelValue:
-        function = inlined(name, tuple(each.type for each in arguments), self._target, self._reads_numbers)
+        function = inlined(name, tuple([each.type for each in arguments]), self._target, self._reads_numbers)
         if name.startswith("splat_") and arguments[0].number is not None:
             vector = function.result
             assert isinstance(vector, SimdType)
@@ -193,7 +195,7 @@ class Expressions:
         if _LOAD.fullmatch(name) and straddling.is_across(self._to, arguments[0], function.result):
             return straddling.load(self._to, arguments[0], function.result)
         self._to.include(function.parts)
-        given = ", ".join([*(f"{each.type.text} {each.text}" for each in arguments), *function.more])
+        given = ", ".join([*[f"{each.type.text} {each.text}" for each in arguments], *function.more])
         apart = function.stays and not _has_vector(*arguments)  # LLVM looks into functions of vectors
         callee = self._to.callee(function.name) if apart else function.name
         call = f"call {function.result.text} {callee}({given})"
@@ -294,7 +296,7 @@ def _name_of(operator: ast.operator | ast.unaryop | ast.cmpop) -> str:
 
 
 def _has_vector(*values: KernelValue) -> bool:
-    return any(isinstance(each.type, SimdType) for each in values)
+    return any([isinstance(each.type, SimdType) for each in values])
 
 
 def _constant(number: object) -> KernelValue:
