@@ -85,6 +85,7 @@ CASES: dict[str, Case] = {
     "a batch": (lambda a, b: a @ b, ((2, 9, 32), (2, 32, 32))),
     "turned": (lambda a, b: a @ b.T, ((17, 40), (35, 40))),
     "a turned left operand": (lambda a, b: a.T @ b, ((40, 17), (40, 32))),
+    "a turned left operand of many columns": (lambda a, b: a.T @ b, ((40, 17), (40, 144))),
     "one row": (lambda a, b: a @ b, ((1, 40), (40, 64))),
     "four products": (
         lambda a, b: (a @ b[:, :40]) * (a @ b[:, 40:80]) + (a @ b[:, 80:120]) * (a @ b[:, 120:]),
@@ -141,6 +142,14 @@ def test_registers_are_used(weights: str) -> None:
     kind = {"bfloat16": "bf16", "int8": "i8"}[weights]
     assert f"multiply_matrices4_{kind}(" in source and "dot_" not in source
     assert "16 rows x 1 vectors lie in registers for matrices" in str(f.explain())
+
+
+def test_weights_of_gradients_are_computed_in_registers() -> None:
+    """`x.T @ dy`: the terms of a row of `x.T` are copied, so that they are neighbours."""
+    x, w = sj.tensor(("B", 48), "float32"), sj.tensor((48, 256), "float32")
+    with host.using(TARGET):
+        f = sj.mixed(sj.function([x, w], sj.grad((sj.tanh(x @ w) ** 2).sum(), [w]), mode="emulate"))
+        assert f.source.count("multiply_matrices4_bf16(") >= 2 and "dot_bf16" not in f.source
 
 
 @pytest.mark.skipif(not host.target().has_matrices, reason="the processor has no registers for matrices")

@@ -3,6 +3,9 @@
 In `x.T @ y`, the neighbours of an element of the left operand are other rows of it, and its next term lies a row of `x`
 further on. A register tile of a few rows then reads a line of memory for each term, and uses a few numbers of it. Where
 sums are long, no line is still in the first cache when the next rows need it.
+
+Registers that hold matrices read the terms of a row as neighbours. So there, left operands of packs are copied also if
+sums are short.
 """
 
 from collections.abc import Sequence
@@ -11,7 +14,7 @@ from scanjit import types
 from scanjit.schedule.nests import Access, Blocks, Buffer, Load, Nest, NestLoop, Program, Reduce, Statement, Store
 from scanjit.schedule.tiles.apply import with_tile
 from scanjit.schedule.tiles.pack import with_room
-from scanjit.schedule.tiles.products import Depth, depth_of, factors, may_overlap, packable, reductions_of
+from scanjit.schedule.tiles.products import Depth, depth_of, factors, is_of_packs, may_overlap, packable, reductions_of
 from scanjit.target import Target
 from scanjit.types import Dimension
 
@@ -25,7 +28,7 @@ FEW_ROWS = 8
 
 def with_lefts(program: Program) -> Program:
     """The program in which left operands whose terms lie far apart are copied, so that the terms are neighbours."""
-    if program.target.registers > 16:
+    if program.target.registers > 16 and not program.target.has_matrices:
         return program  # larger register tiles take longer for a term, and the next line comes meanwhile
     notes: list[str] = []
     return program.with_suite(_suite(program.suite, program.target, (), notes), notes)
@@ -51,7 +54,7 @@ def _copied(nest: Nest, target: Target, around: Sequence[Blocks]) -> tuple[list[
     """Nests that copy left operands of a nest, and the nest that reads the copies."""
     copies, new = [], dict[Access, Access]()
     for reduction in reductions_of(nest):
-        for left in _far_apart(nest, reduction):
+        for left in _far_apart(nest, reduction, target):
             if left.access not in new:
                 copy, new[left.access] = _copy(nest, reduction, left, target, around)
                 copies.append(copy)
@@ -75,13 +78,13 @@ def _copy(nest: Nest, reduction: Reduce, left: Load, target: Target, around: Seq
     return copy, Access(buffer, depth.start(1), {**between, **depth.strides(1)})
 
 
-def _far_apart(nest: Nest, reduction: Reduce) -> Sequence[Load]:
+def _far_apart(nest: Nest, reduction: Reduce, target: Target) -> Sequence[Load]:
     """The left operands of a product, if it pays to copy them."""
-    rows = _rows(nest)
-    if rows is None or (found := packable(reduction, nest.space[-1])) is None:
+    rows, packs = _rows(nest), target.has_matrices and is_of_packs(reduction)
+    if rows is None or (found := packable(reduction, nest.space[-1])) is None or (target.registers > 16 and not packs):
         return ()
     size, columns = found.depth.size, nest.space[-1].size
-    large = _large(rows.size, FEW_ROWS) and _large(size, LONG) and _large(columns, WIDE)
+    large = _large(rows.size, FEW_ROWS) and _large(size, 0 if packs else LONG) and _large(columns, WIDE)
     lefts = [load for load in factors(reduction) or () if load is not found.right]
     return lefts if large and all(_lies_apart(left, rows, reduction, found.depth) for left in lefts) else ()
 

@@ -8,13 +8,11 @@ columns: of one product, or one vector of each of several products with the same
 from collections.abc import Sequence
 
 from scanjit import types
-from scanjit.ops.narrow import MUL_PAIRS, MUL_QUADS
-from scanjit.ops.stretch import SUM
 from scanjit.records import replace
 from scanjit.schedule.nests import Apply, Load, Nest, NestLoop, Program, Reduce, Statement, Tile
 from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles.choose import group_of
-from scanjit.schedule.tiles.products import factors, reductions_of
+from scanjit.schedule.tiles.products import factors, is_of_packs, reductions_of
 from scanjit.target import Target
 from scanjit.types import Dimension
 
@@ -82,8 +80,8 @@ def _vectors(size: Dimension, lanes: int, most: int, panels: bool) -> int:
 def _fits(reduction: Reduce, nest: Nest, rows: NestLoop, lanes: int) -> bool:
     """Whether a reduction is such a product. The packs of a row of its left operand are neighbours, and its rows lie in
     equal steps. Its right operand lies in panels, or has whole vectors of columns."""
-    term, loads, lane = reduction.term, factors(reduction), nest.space[-1]
-    if loads is None or not isinstance(term, Apply) or term.op not in (MUL_PAIRS, MUL_QUADS) or reduction.op is not SUM:
+    loads, lane = factors(reduction), nest.space[-1]
+    if loads is None or not is_of_packs(reduction):
         return False
     if reduction.guard is not None or len(reduction.loops) != 1:
         return False

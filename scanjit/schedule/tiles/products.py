@@ -65,6 +65,12 @@ def takes_apart(reduction: Reduce, target: Target) -> bool:
     return op is MUL_APART or (op is MUL_QUADS and not target.multiplies_quads)
 
 
+def is_of_packs(reduction: Reduce) -> bool:
+    """Whether a reduction is a sum of products of packs: pairs of bfloat16, or quads of int8."""
+    term = reduction.term
+    return reduction.op is SUM and isinstance(term, Apply) and term.op in (MUL_PAIRS, MUL_QUADS)
+
+
 @record(eq=True)
 class Depth:
     """The order in which panels hold the terms of a sum: `loops`, the outermost first, each of them backwards if
