@@ -15,11 +15,15 @@ from scanjit.codegen.names import FreshNames, suffix
 from scanjit.codegen.neighbours import Part, in_pairs, loaded_in_pairs
 from scanjit.codegen.scope import Scope
 from scanjit.codegen.source import Parameters
+from scanjit.kinds import kind_of
+from scanjit.ops.elementwise import MAXIMUM, MINIMUM
 from scanjit.records import record, replace
 from scanjit.schedule.nests import (
     LINE,
     Access,
+    Apply,
     Buffer,
+    Literal,
     Load,
     Nest,
     NestLoop,
@@ -83,7 +87,6 @@ class Frame:
     index : the counters of open loops, by loop and row (or vector of `columns`).
     registers : the variables that are carried through time, by register and vector.
     order : the order of rows, if those that a mask wants come first.
-    tested : the variables that must not be NaN, while steps are written as if nothing were NaN; None elsewhere.
     guessed : the choices that are written as branches.
     decided : the conditions that are known behind branches, and what they are.
     fresh : makes new variables.
@@ -105,7 +108,6 @@ class Frame:
         self.index: dict[tuple[NestLoop, int], str] = {}
         self.registers: dict[tuple[int, int], str] = {}
         self.order: RowOrder | None = None
-        self.tested: list[str] | None = None
         self.guessed = nest.guessed
         self.decided: Mapping[Value, bool] = {}
         self.squares: dict[tuple[Access, int], Turned] = {}
@@ -129,9 +131,13 @@ class Frame:
         return in_pairs(self.nest.stores)
 
     @cached_property
-    def single(self) -> frozenset[Value]:
-        """The extrema that are one instruction while steps are written as if nothing were NaN."""
-        return frozenset() if self.nest.extrema is None else frozenset(self.nest.extrema.values)
+    def foreseen(self) -> frozenset[Value]:
+        """The extrema of carries of one number, which are to be ready soon. (If an operand is a number, LLVM knows that
+        it is not NaN.)"""
+        if self.nest.time is None or self.nest.space:
+            return frozenset()
+        extrema = [value for value in self.nest.values if _is_extremum(value)]
+        return frozenset(v for v in extrema if any(isinstance(part, Register) for part in walk_values([v])))
 
     # ---- scopes -----------------------------------------------------------------------------------------------------
 
@@ -411,3 +417,11 @@ class Frame:
         """The mask of all lanes of a vector."""
         text = f"splat_boolx{width}(True)"
         return self.remember(0, text, "every", text)
+
+
+def _is_extremum(value: Value) -> bool:
+    """Whether a value is the minimum or maximum of two floats that are computed."""
+    if not isinstance(value, Apply) or value.op not in (MAXIMUM, MINIMUM):
+        return False
+    kind = kind_of(value.dtype)
+    return kind.floating and not kind.is_half and not any(isinstance(arg, Literal) for arg in value.args)

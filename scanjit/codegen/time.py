@@ -8,11 +8,10 @@ from scanjit.codegen.decisions import Decisions
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.linear import LinearTime
 from scanjit.codegen.memory import write
-from scanjit.codegen.names import suffix
 from scanjit.codegen.neighbours import in_pairs
 from scanjit.codegen.still import TOGETHER, StillTime
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import Extrema, NestLoop, Register, Value, loops_of
+from scanjit.schedule.nests import NestLoop, Register, Value, loops_of
 
 STRETCH = 1024
 """After so many steps, it is decided anew in which form the next ones are computed."""
@@ -120,13 +119,10 @@ class TimeInside:
 
     def _steps(self, start: str, stop: str, copies: int = 1, most: int | None = None) -> None:
         """Write a loop over steps, `copies` of them in each turn, with at most `most` turns."""
-        frame, depth, extrema = self.frame, len(self.frame.scopes), self.frame.nest.extrema
+        frame, depth = self.frame, len(self.frame.scopes)
         ended = "" if frame.nest.until is None else frame.line("ended", "all_of(splat_boolx1(False))")
         name = frame.loop(self.time, "t", (start, stop), copies, most)
-        if copies > 1 and extrema is not None and not frame.guessed:
-            self._hopeful(extrema, name, copies)
-        else:
-            self._turn(name, copies)
+        self._turn(name, copies)
         if ended:
             frame.scope.add(f"{ended} = all_of({' & '.join(self._ended)})")
             frame.scope.ends, self._ended = ended, []
@@ -143,41 +139,13 @@ class TimeInside:
                 else:
                     self._step(point)
 
-    def _hopeful(self, extrema: Extrema, start: str, copies: int) -> None:
-        """Write a turn of steps as if nothing were NaN, and the same steps in full for a turn in which this is not
-        so."""
-        frame, carries = self.frame, self.frame.registers
-        before = {place: frame.line("before", name) for place, name in carries.items()}
-        frame.tested = []
-        self._turn(start, copies)
-        tested, frame.tested = frame.tested, None
-        tested += [carries[register.index, point.vector] for register in extrema.registers for point in frame.points()]
-        total = frame.line("total", self._total(tested, suffix(extrema.values[0].dtype, frame.points()[0].width)))
-        known = frame.line("known", f"all_of({total} == {total})")
-        frame.memos[-1] = {}
-        with frame.inside(f"if not {known}:"):
-            for place, name in before.items():
-                frame.scope.add(f"{carries[place]} = {name}")
-            self._steps(start, f"{start} + {copies}")
-
-    def _total(self, terms: list[str], kind: str) -> str:
-        """A sum, which is NaN if a term is. Multiply-adds by 1 leave the adders of a processor to the steps."""
-        while len(terms) > 1:
-            one = f"opaque(splat_{kind}(1.0))"
-            one = self.frame.remember(0, one, "one", one)
-            pairs = [terms[i : i + 2] for i in range(0, len(terms), 2)]
-            terms = [f"fma({pair[0]}, {one}, {pair[1]})" if pair[1:] else pair[0] for pair in pairs]
-        return terms[0]
-
     def _step(self, point: Point) -> None:
         frame, nest = self.frame, self.frame.nest
         self.values.store(point)
         new = [self.values.value(value, point) for value in nest.updates]
         if nest.until is not None:  # no point is in a masked lane
-            text, mask = self._kept(nest.until, point), frame.mask(point)
+            text, mask = self.values.value(nest.until, point), frame.mask(point)
             self._ended.append(text if mask is None else f"({text} | ~{mask})")
-        if frame.tested is not None and nest.extrema is not None:
-            frame.tested += [self._kept(value, point) for value in nest.extrema.tested]
         names = [frame.registers[register.index, point.vector] for register in nest.registers]
         for i, text in enumerate(new):  # a register that another one takes over is read before it changes
             if text != names[i] and any(text == name for name in names):
@@ -185,11 +153,6 @@ class TimeInside:
         for name, text in zip(names, new, strict=True):
             if name != text:
                 frame.scope.add(f"{name} = {text}")
-
-    def _kept(self, value: Value, point: Point) -> str:
-        """A variable that holds a value to the end of a turn: that of a register changes after the step."""
-        text = self.values.value(value, point)
-        return self.frame.line("old", text) if isinstance(value, Register) else text
 
 
 def count(frame: Frame, time: NestLoop, step: str) -> None:

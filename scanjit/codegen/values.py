@@ -216,11 +216,13 @@ class Values:
         if (place := self.frame.multiply_adds.get(value)) is not None:
             return self._multiply_add(value, place, point)
         alike = kind_of(value.dtype).floating and self._has_forms()
-        hopeful = self.frame.tested is not None and value in self.frame.single
-        if hopeful or (value.op in (MAXIMUM, MINIMUM) and alike and any(map(_is_chosen, value.args))):
+        if value in self.frame.foreseen and point.width == 1:
+            a, b = (self.value(arg, point) for arg in value.args)
+            return f"foreseen_{value.op.name}({a}, {b})"
+        if value.op in (MAXIMUM, MINIMUM) and alike and any(map(_is_chosen, value.args)):
             a, b = (self.value(arg, point) for arg in value.args)
             found = f"select_freely({a} {'>' if value.op is MAXIMUM else '<'} {b}, {a}, {b})"
-            return found if hopeful else f"select(isnan({a}), {a}, {found})"
+            return f"select(isnan({a}), {a}, {found})"
         if value.op in (FLOORDIV, MOD) and (bits := _log2(value.args[1])) is not None:
             how = f">> splat_{{}}({bits})" if value.op is FLOORDIV else f"& splat_{{}}({(1 << bits) - 1})"
             return f"{self.value(value.args[0], point)} {how.format(suffix(value.dtype, point.width))}"

@@ -155,6 +155,10 @@ class Lanes(ABC):
         """The elements of a table at these integers, modulo the length of the table, a power of two. `kind` has as many
         bits as the integers."""
 
+    def foreseen_extremum(self, op: str, b: Self) -> Self:
+        """`extremum` of one lane, for which a loop waits, if NaN is rare."""
+        return self.extremum(op, b)
+
     def scale(self, exponent: Self) -> Self | None:
         """``self * 2**floor(exponent)`` if the CPU has such an instruction, else None."""
         return None

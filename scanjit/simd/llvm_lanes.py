@@ -203,6 +203,13 @@ class LlvmLanes(Lanes):
         function = declare(self.builder, name, self.value.type, [self.value.type] * 2)
         return self._new(self.builder.call(function, [self.value, b.value], fastmath=("nsz",)))
 
+    def foreseen_extremum(self, op: str, b: LlvmLanes) -> LlvmLanes:
+        if not self._target.is_x86:
+            return self.extremum(op, b)
+        # The instruction gives the second operand if either is NaN. A processor foresees whether the first one is.
+        taken = self < b if op == "minimum" else self > b
+        return (self == self).either(lambda: taken.choose(self, b, freely=True), lambda: self)
+
     def two_product(self, b: LlvmLanes) -> tuple[LlvmLanes, LlvmLanes]:
         product = self * b
         if self.fuses:

@@ -51,6 +51,8 @@ FUNCTIONS: dict[str, VectorFunction] = {
     "fma": VectorFunction(lambda a, b, c: a.fma(b, c), 3, "fiu", inline=True),
     "minimum": VectorFunction(arith.minimum, 2, "fiu", inline=True),
     "maximum": VectorFunction(arith.maximum, 2, "fiu", inline=True),
+    "foreseen_minimum": VectorFunction(lambda a, b: a.foreseen_extremum("minimum", b), 2),
+    "foreseen_maximum": VectorFunction(lambda a, b: a.foreseen_extremum("maximum", b), 2),
     "abs": VectorFunction(arith.abs_any, 1, "fiu", inline=True),
     "neg": VectorFunction(operator.neg, 1, "fiu", inline=True),
     "sign": VectorFunction(arith.sign, 1, "fiu", inline=True),

@@ -1,14 +1,11 @@
-"""Minima and maxima for which carries wait are one instruction, as long as nothing is NaN."""
+"""Minima and maxima for which carries wait are one instruction: processors foresee that nothing is NaN."""
 
 import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.rewrite import run as rewrite
-from scanjit.schedule.nests import Nest, jobs_of
-from scanjit.schedule.pipeline import schedule
+from scanjit.runtime import host
 from scanjit.schedule.tiles import choose
-from scanjit.target import target_for, target_named
 from tests.pairs import pairwise
 
 
@@ -78,29 +75,23 @@ def test_values_are_those_of_numpy_whatever_is_nan(name, backwards, dtype, mode,
         np.testing.assert_equal(f(x, start), wanted)
 
 
-def nest_for(name, target):
-    """The nest of a step, as it is scheduled for a target."""
-    step, count = STEPS[name]
+@pytest.mark.parametrize("name", STEPS)
+def test_processors_foresee_whether_anything_is_nan(name):
+    source = made(name, "emulate").source
+    assert "foreseen_" in source and "maximum(" not in source.replace("foreseen_maximum(", "")
+
+
+@pytest.mark.skipif(not host.target().is_x86, reason="others have NumPy's maximum")
+def test_a_carry_waits_for_one_instruction():
+    """No mask and no choice stands between the maximum of a step and that of the next one."""
     x = sj.vector("x", dtype="float64")
-    ys = sj.scan(step, x, [0.0] * count, return_list=True)
-    program = schedule([x], rewrite([y[-1] for y in ys]).outputs, target)
-    return next(nest for nest in jobs_of(program.suite) if isinstance(nest, Nest) and nest.time is not None)
-
-
-@pytest.mark.parametrize(("name", "tested", "registers"), [("drawdown", 1, 0), ("largest", 0, 1), ("trades", 3, 0)])
-def test_few_values_are_tested(name, tested, registers):
-    """If `level` is NaN, so is `top - level`. If `x` is NaN, so is `sold - x`. If `here` is NaN, so it stays."""
-    found = nest_for(name, target_named("x86-64-v3")).extrema
-    assert len(found.values) == STEPS[name][1] - (name == "drawdown")
-    assert (len(found.tested), len(found.registers)) == (tested, registers)
-
-
-def test_processors_with_numpys_maximum_use_it():
-    assert nest_for("drawdown", target_for("aarch64-linux-gnu")).extrema is None
+    f = sj.function([x], sj.scan(lambda x, a, b: (sj.maximum(x, a - b), sj.minimum(x * b, a)), x, [0.0, 1.0]))
+    text = sj.dprint(f, file="str", stage="assembly")
+    assert "vmaxsd" in text or "maxsd" in text
+    assert "cmpunordsd" not in text
 
 
 def test_extrema_of_two_dtypes_in_a_step(rng):
-    """None of them is one instruction: what is tested for NaN has one dtype."""
     x, y = sj.vector("x"), sj.vector("y", dtype="float32")
 
     def step(x, y, a, b):
@@ -113,9 +104,9 @@ def test_extrema_of_two_dtypes_in_a_step(rng):
         np.testing.assert_equal(f(*given), reference(*given))
 
 
-def test_steps_that_check_an_index_are_not_computed_as_if_nothing_were_nan():
-    """The maximum of NaN and 7 is NaN, for which the index is 0. The instruction of x86 gives 7: an index that would be
-    reported as out of bounds before the step is computed again."""
+def test_steps_that_check_an_index():
+    """The maximum of NaN and 7 is NaN, for which the index is 0. The instruction of x86 gives 7, which would be out of
+    bounds."""
     x, table = sj.vector("x"), sj.tensor((3,), "float64", "table")
 
     def step(x, h):

@@ -235,8 +235,7 @@ def test_a_bound_of_an_integer_is_a_branch_in_two_forms_and_a_choice_by_a_row_in
     assert [form.count("if any_of(") > 0 for form in (every, alone, without)] == [True, True, False]
 
 
-def test_the_form_with_branches_has_whole_maxima() -> None:
-    """Both forms that branch would have to go back if something were NaN."""
+def test_all_forms_foresee_whether_a_maximum_is_nan() -> None:
     x = sj.vector("x", "float64")
 
     def step(x: Any, stop: Any) -> Any:
@@ -245,8 +244,8 @@ def test_the_form_with_branches_has_whole_maxima() -> None:
     with Config(width=4).active():
         source = sj.function([x], sj.scan(step, x, 0.0), mode="emulate").source
     first, second = source.split(" = (clock()")[:2]
-    assert "maximum(" in first and "select_freely(" not in first[first.index("form0 == 0:") :]
-    assert "select_freely(" in second[second.index("form0 == 1:") :]
+    for form in (first[first.index("form0 == 0:") :], second[second.index("form0 == 1:") :]):
+        assert " foreseen_maximum(" in form and " maximum(" not in form
 
 
 def test_integers_are_chosen_by_each_part_of_a_condition() -> None:

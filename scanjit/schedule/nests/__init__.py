@@ -17,7 +17,7 @@ from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.likeness import Correspondence, Likeness
 from scanjit.schedule.nests.loops import NestLoop, joined
 from scanjit.schedule.nests.matrices import LARGEST, Decomposition, LapackCall, most_beside
-from scanjit.schedule.nests.nest import Extrema, Few, Lanewise, Linear, Nest, Store, nests_of, one_of, rereads, small
+from scanjit.schedule.nests.nest import Few, Lanewise, Linear, Nest, Store, nests_of, one_of, rereads, small
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.sorting import ACROSS, ALONG, MOST_PACKED, SORTED, TOGETHER, Order, bands_of

@@ -125,17 +125,6 @@ class Lanewise:
         return [value for part in parts for value in part if value is not None]
 
 
-@record
-class Extrema:
-    """The minima and maxima of a nest with time that are one instruction: its result is the second operand if either is
-    NaN. A turn of several steps is computed again, with NumPy's extrema, if one of the `tested` values was NaN in a
-    step, or one of the `registers` is NaN after the last step."""
-
-    values: tuple[Value, ...]
-    tested: tuple[Value, ...]
-    registers: tuple[Register, ...]
-
-
 GUESSED_STEPS = 64
 """A loop that may end early counts with at most so many steps where its cost is estimated."""
 Few = Literal["rows", "columns", "squares"]
@@ -167,7 +156,6 @@ class Nest(Job):
         operand, which is read in square blocks. This is decided before the tile.
     plan : where the carries and outputs of a scan lie, if these are all of its steps.
     lanewise : the steps that are computed several at a time.
-    extrema : those that are computed as if nothing were NaN.
     guessed : choices that are branches (see `schedule.tiles.guesses`).
     still : if steps have a form for those that change no register: how many are computed at a time. Otherwise 0.
     until : in a loop that may end early: what is true at a point after its last step. A vector goes on until it is true
@@ -191,7 +179,6 @@ class Nest(Job):
     few: Few | None = None
     plan: Plan | None = None
     lanewise: Lanewise | None = None
-    extrema: Extrema | None = None
     guessed: tuple[Value, ...] = ()
     still: int = 0
     until: Value | None = None
@@ -243,7 +230,7 @@ class Nest(Job):
         values: Mapping[Value, Value] | None = None,
     ) -> Self:
         """The nest with every access and every loop changed, over another space, and with some values replaced. It has
-        neither `lanewise` nor `extrema`: they must be found again."""
+        no `lanewise`, which must be found again."""
         get = substitute([*self.roots, *self.guessed], values or {}, access, loop)
 
         def store(old: Store) -> Store:
@@ -259,7 +246,6 @@ class Nest(Job):
             updates=tuple(map(get, self.updates)),
             carried=tuple(map(access, self.carried)),
             lanewise=None,
-            extrema=None,
             guessed=tuple(map(get, self.guessed)),
             until=None if self.until is None else get(self.until),
             lane=None if self.lane is None else loop(self.lane),

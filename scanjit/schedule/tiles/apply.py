@@ -9,7 +9,6 @@ from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles import few, lanes, strips
 from scanjit.schedule.tiles.along import Kept, never
 from scanjit.schedule.tiles.choose import choose_tile
-from scanjit.schedule.tiles.extrema import extrema
 from scanjit.schedule.tiles.guesses import in_forms, with_guesses
 from scanjit.schedule.tiles.linear import lanewise
 from scanjit.schedule.tiles.merge import merge_loops
@@ -102,7 +101,7 @@ def with_tile(nest: Nest, target: Target, once: bool, kept: Kept = never, change
     if (solved := lanewise(nest, tile)) is not None:
         return replace(nest, tile=tile, lanewise=solved)
     nest = in_forms(nest, target)
-    return replace(nest, tile=tile, extrema=extrema(nest, target), still=still_lanes(nest, target))
+    return replace(nest, tile=tile, still=still_lanes(nest, target))
 
 
 def _described(nest: Nest) -> str:
