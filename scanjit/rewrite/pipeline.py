@@ -24,7 +24,6 @@ from scanjit.rewrite.scan_merge import merge
 from scanjit.rewrite.scan_post import hoist_post
 from scanjit.rewrite.scan_pre import hoist_pre
 from scanjit.rewrite.scan_prune import prune
-from scanjit.rewrite.scan_reuse import reuse
 from scanjit.rewrite.scan_save import save
 from scanjit.rewrite.scan_sink import sink
 from scanjit.rewrite.scan_solve import early_quotients
@@ -88,7 +87,6 @@ LOOPS: tuple[tuple[str, Pass], ...] = (
     ("apart", apart),  # after `save`, which compares the loop of a gradient with the forward loop
     ("hoist_pre", hoist_pre),  # values that need no carry
     ("simplify", simplify),
-    ("reuse", reuse),
     ("push_slices", push_slices),  # after the fission, which moves whole products
     ("simplify", simplify),
     ("last_rows", last_rows),

@@ -15,7 +15,6 @@ from scanjit.ops.elementwise import ADD, NEG
 from scanjit.ops.functions import EXP, TANH
 from scanjit.ops.stretch import full
 from scanjit.rewrite import RULES, Note, Rewriter, RuleTable, pipeline, run, systems
-from scanjit.rewrite.scan_reuse import reuse
 from scanjit.rewrite.verify import verify
 from scanjit.types import Type
 from scanjit.walks import bottom_up
@@ -61,14 +60,13 @@ def test_a_node_that_a_table_does_not_change_is_asked_again_only_how_often_it_is
     assert sorted(asked) == ["1 uses", "2 uses", "any", "any", "tanh"]
 
 
-@pytest.mark.parametrize("function", [reuse, pipeline.straight_lines])
-def test_passes_with_rules_know_what_local_algebra_has_left(function: pipeline.Pass) -> None:
+def test_passes_with_rules_know_what_local_algebra_has_left() -> None:
     x, w = symbol("x", 7, 4), symbol("w", 4, 4)
     step = lambda x_t, h: (new := np.tanh(x_t + h @ w), np.exp(new))
     ys, zs = scan(step, sequences=x, outputs_info=[np.zeros(4), None])
     outputs = pipeline.simplify([(ys * zs).sum()], [])
     before = [(node, node.settled) for node in walk_inside(outputs)]
-    assert function(outputs, []) == outputs
+    assert pipeline.straight_lines(outputs, []) == outputs
     assert all(settled is not None and node.settled is settled for node, settled in before)
 
 
