@@ -4,7 +4,7 @@ Memory and the bounds of loops are planned before anything runs, from sizes that
 number of steps of an inner loop, that number becomes a condition to end: the inner loop counts its steps, and has an
 upper bound that is known before. It reads the row of a sequence at its counter. Its stacks have as many rows as the
 upper bound. Sums over its steps become carries. A loop always runs its first step, so it is put into a branch that is
-taken if there is a step.
+taken if there is a step. If that is all that is computed, as for a `while_loop`, the loop counts nothing.
 
 A loop with stacks stays as it is if no upper bound is known.
 """
@@ -252,6 +252,10 @@ class _Level:
             scan = scan.op(*operands, **params)
         roles, length = Roles.of(scan), scan.params["length"]
         stacks = [i for i in used if i in roles.stacks]
+        steps = None if roles.sequences or stacks else self._all_or_none(length)
+        if steps is not None:
+            whole = ir.parts(ir.with_params(scan, length=steps))
+            return self._results(scan, whole[0].args[0], {i: whole[i] for i in used}, number(length))
         most = self.most(length)
         if most is None and not stacks:
             most = types.LARGEST
@@ -277,6 +281,16 @@ class _Level:
         new = loop.finish(until=True, reverse=False, truncate=-1, unroll=False)
         self.notes.append(Note("own_lengths", scan.where, "a loop whose length is computed around it counts its steps"))
         return self._results(scan, new.node, {i: part for i, part in new.parts().items() if i in used}, total)
+
+    def _all_or_none(self, length: Dimension) -> Dimension | None:
+        """How many steps a loop makes at most, if a condition says whether it makes any, as that of `while_loop` does
+        before the first one. None for other loops."""
+        atom = types.as_atom(length)
+        if atom is None or atom.kind != "value" or atom.node.op is not WHERE:
+            return None
+        some = [arg for arg in atom.node.args[1:] if not is_zero(arg)]
+        steps = ir.as_dim(some[0]) if len(some) == 1 else None
+        return None if steps is None or self.moves(steps) else steps
 
     def _results(self, scan: Node, counting: Node, parts: dict[int, Node], total: Node) -> dict[int, Node]:
         """The results of the counting loop, in a branch that is taken if the loop has a step."""

@@ -233,3 +233,15 @@ def test_the_last_row_of_no_steps_is_an_error_of_calls_that_take_it() -> None:
     assert f(False) == 2.0
     with pytest.raises(sj.OutOfBoundsError):
         f(True)
+
+
+@pytest.mark.parametrize("most", [None, 6, "x"])
+def test_a_while_loop_counts_nothing(most: Any) -> None:
+    """Whether it makes its first step is a branch. How many there are at most is known before."""
+    x = sj.vector("x")
+    most = x.shape[0] + 2 if most == "x" else most
+    step = lambda x, h: sj.while_loop(lambda s: s < 100.0, lambda s: s * 2.0, x + 0.5 * h, most)
+    f, reference = (sj.function([x], sj.scan(step, x, 0.0), mode=mode) for mode in ("emulate", "reference"))
+    np.testing.assert_array_equal(f(X), reference(X))
+    loop = str(sj.dprint(f, file="str", stage="rewritten")).split("name=while_loop")[1]
+    assert "add" not in loop.split("until")[0]
