@@ -52,7 +52,9 @@ def _infer(
         types.require(1, lag, SHORT, errors.ScanError)
         types.equate(inits[i].shape[0], lag, "the rows of a carry and its lag")
     values = [roles.value_type(i, init) for i, init in enumerate(inits)]
-    seen = [ir.map_dims(node.type, lambda d: types.substitute(d, outside)) for node in (*body.inputs, *body.outputs)]
+    seen = [node.type for node in (*body.inputs, *body.outputs)]
+    if outside:
+        seen = [ir.map_dims(type_, lambda d: types.substitute(d, outside)) for type_ in seen]
     for given, inner in zip((*values, *rows, *consts), seen[: len(operands)], strict=True):
         types.agree(given, inner, "an operand of a scan and the body's input")
     new, ys, _stop = roles.split_results(seen[len(operands) :])

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Concatenate, Generic, ParamSpec
 
-from scanjit.ir import Node, new_input, rebuild, transferred, walk
+from scanjit.ir import PART, Node, new_input, rebuild, transferred, walk
 from scanjit.ops.scan import SCAN
 from scanjit.records import replace
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
@@ -42,7 +42,8 @@ class Alike(Generic[Given]):
         key = general, *given, *named.items()
         if key not in self._made:
             about: list[Note] = []
-            self._made[key] = self._change(general, about, *given, **named), about
+            changed = self._change(general, about, *given, **named)
+            self._made[key] = None if changed is None or _is_same(changed, general) else changed, about
         made, about = self._made[key]
         if made is not None and any(node.applied.sizes for node in walk(made.values(), read)):
             # A size that a new node computes belongs to one loop: names of its dimensions are not exchanged.
@@ -76,6 +77,11 @@ class Alike(Generic[Given]):
                 args = tuple([done[arg] for arg in node.args])
                 done[node] = transferred(node, args, scan.where if own else node.where, name)
         return {index: done[node] for index, node in made.items()}
+
+
+def _is_same(made: Mapping[int, Node], scan: Node) -> bool:
+    """Whether new results of a loop are its results as they were."""
+    return all([node.op is PART and node.args[0] is scan and node.params["index"] == i for i, node in made.items()])
 
 
 def _is_seen(node: Node) -> bool:
