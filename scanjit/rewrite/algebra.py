@@ -346,11 +346,12 @@ def custom(node: Node, given: Node) -> Node | None:
 def loop_of_no_steps(node: Node, given: Node) -> Node | None:
     """a result of a loop of no steps -> the initial value of a carry; no rows
 
-    The number of steps that ran is still computed: if it were the constant 0, taking the last row that a loop stacked
-    would raise an error while the graph is rewritten, even in a branch that no call takes.
+    If a loop with `until` counts the steps that ran, this number and the rows are still computed. With the constant 0,
+    taking the last row would raise an error while the graph is rewritten, even in a branch that no call takes. Without
+    rows, it would raise none in a step.
     """
     index = node.params["index"]
-    if given.params["length"] != 0 or index == len(given.types) - given.params["until"]:
+    if given.params["length"] != 0 or (given.params["until"] and index >= given.params["carries"]):
         return None
     return given.operands[index] if index < given.params["carries"] else full(0, node.type.shape, node.dtype)
 

@@ -245,3 +245,15 @@ def test_a_while_loop_counts_nothing(most: Any) -> None:
     np.testing.assert_array_equal(f(X), reference(X))
     loop = str(sj.dprint(f, file="str", stage="rewritten")).split("name=while_loop")[1]
     assert "add" not in loop.split("until")[0]
+
+
+@pytest.mark.parametrize("length", [0, None])
+def test_the_last_row_of_no_steps_is_an_error_in_a_step(length: int | None) -> None:
+    x = sj.vector("x")
+
+    def step(h: Any) -> Any:
+        return sj.scan(lambda row, h: (sj.tanh(h + row), sj.until(h > 3.0)), x[:length], h)[-1] + h
+
+    f = sj.function([x], sj.scan(step, outputs_info=sj.constant(0.0), n_steps=3), mode="emulate")
+    with pytest.raises(sj.OutOfBoundsError):
+        f(np.zeros(0))
