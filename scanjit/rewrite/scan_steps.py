@@ -100,6 +100,7 @@ class _Level:
     def _is_concerned(self, outputs: Sequence[Node]) -> bool:
         return any(
             any(self.moves(dim) for type_ in node.types for dim in type_.shape)
+            or self._is_cut(node)
             or (node.op is SCAN and self.moves(node.params["length"]))
             for node in walk(outputs)
         )
@@ -129,9 +130,9 @@ class _Level:
             return None
         scan, index = stack.args[0], stack.params["index"]
         roles, new = Roles.of(scan), scan.params["body"].outputs
-        if not self.moves(scan.params["length"]) or scan.params["reverse"] or count != 1:
-            return None
         ran = _ran(scan)
+        if not self.moves(ran) or scan.params["reverse"] or count != 1:
+            return None
         carry = next((i for i in range(roles.carries) if new[i] is new[index]), None)
         if carry is None or first != ran - 1:
             return None

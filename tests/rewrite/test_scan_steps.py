@@ -257,3 +257,11 @@ def test_the_last_row_of_no_steps_is_an_error_in_a_step(length: int | None) -> N
     f = sj.function([x], sj.scan(step, outputs_info=sj.constant(0.0), n_steps=3), mode="emulate")
     with pytest.raises(sj.OutOfBoundsError):
         f(np.zeros(0))
+
+
+def test_the_last_row_of_a_loop_that_ends_is_a_carry() -> None:
+    x = sj.vector("x")
+    outputs = [sj.map(lambda v: ending(v, 30), x), sj.scan(lambda v, h: ending(v + 0.01 * h, 30), x, 0.0)]
+    f, reference = (sj.function([x], outputs, mode=mode) for mode in ("emulate", "reference"))
+    all_close(f(X), reference(X), rtol=1e-12)
+    assert "(30" not in str(sj.dprint(f, file="str", stage="rewritten"))
