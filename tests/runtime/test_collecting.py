@@ -8,6 +8,8 @@ import pytest
 import scanjit as sj
 from scanjit import types
 from scanjit.runtime import collecting, program
+from scanjit.schedule.lower.table import rules_for
+from scanjit.target import target_for
 
 
 @pytest.fixture(autouse=True)
@@ -130,6 +132,12 @@ def test_the_compiler_leaves_no_cycles():
     finally:
         gc.enable()
     assert left == []
+
+
+def test_no_compilation_makes_rules_for_its_processor_anew():
+    """They refer to themselves."""
+    targets = [target_for("x86_64-linux-gnu", features=features) for features in ("", "+avx2,+fma")]
+    assert targets[0] != targets[1] and rules_for(targets[0]) is rules_for(targets[1])
 
 
 def test_conditions_on_computed_sizes_leave_no_cycles():

@@ -71,8 +71,10 @@ RULES = LoweringRules(
 )
 
 
+APART = LoweringRules({**RULES.ops, CONTRACT_PAIRS: ContractionRule(apart=True)}, RULES.kinds)
+"""The rules for targets that multiply no pairs."""
+
+
 def rules_for(target: Target) -> LoweringRules:
     """The rules for a target."""
-    if target.multiplies_pairs or target.has_matrices:
-        return RULES
-    return LoweringRules({**RULES.ops, CONTRACT_PAIRS: ContractionRule(apart=True)}, RULES.kinds)
+    return RULES if target.multiplies_pairs or target.has_matrices else APART
