@@ -104,7 +104,9 @@ def sequences(given: Any) -> list[Entry]:
                     f"{leaf} is a scalar: there is nothing to iterate over",
                     got=describe(leaf.value),
                     expected="a tensor whose first axis is time",
-                    fix="pass it in non_sequences, or give n_steps and drop it from sequences; the order is "
+                    fix="pass a list of numbers as one sequence, np.array([...])"
+                    if isinstance(given, list) and all(map(is_number, given))
+                    else "pass it in non_sequences, or give n_steps and drop it from sequences; the order is "
                     "scan(fn, sequences, outputs_info), not lax.scan's (fn, init, xs)",
                 )
         result.append(Entry(label, tree, leaves, _taps(taps, label, default=(0,))))

@@ -71,6 +71,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     # sequences
     "scalar sequence": (lambda: scan(identity, W), ["sequence 0 ('w') is a scalar", "non_sequences"]),
     "number as sequence": (lambda: scan(add, [X, 3.0]), ["sequence 1 is a scalar", "3.0"]),
+    "list of numbers as sequence": (lambda: scan(identity, [1.0, 2.0]), ["sequence 0 is a scalar", "np.array([...])"]),
     "None as sequence": (lambda: scan(add, [X, None]), ["sequence 1 has no input"]),
     "text as sequence": (lambda: scan(identity, "abc"), ["sequence 0 is not a tensor", "'abc'"]),
     "text in a structure": (lambda: scan(identity, [(X, {"k": "abc"})]), ["sequence 0[1]['k'] is not a tensor"]),
