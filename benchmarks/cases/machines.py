@@ -1,4 +1,5 @@
-"""More small recurrences beside a loop that one writes for Numba: queues, walks, windows, stacks, a turning point.
+"""More small recurrences beside a loop that one writes for Numba: queues, walks, windows, stacks, a turning point; and
+batches of loops that end by themselves.
 
 The reference is that loop (`machines_numba`), run by Python itself.
 """
@@ -64,6 +65,17 @@ def units(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
     """A series of two numbers, and the weights of three units."""
     draw = Draw(rng, dtype)
     return {"x": draw.normal(sizes["T"], 2), "W": draw.normal(2, 9), "U": draw.normal(3, 9)}
+
+
+def pairs(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """Pairs of whole numbers."""
+    return {name: rng.integers(1, 1_000_000, sizes["T"]) for name in "xy"}
+
+
+def points(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """Points of a plane."""
+    x, y = rng.uniform([-2.0, -1.2], [1.0, 1.2], (sizes["T"], 2)).T.astype(dtype)
+    return {"x": x, "y": y}
 
 
 def waiting(arrives: Any, lasts: Any) -> Any:
@@ -209,8 +221,39 @@ def holt(x: Any, p: Any) -> Any:
     return level + slope
 
 
+def divisors(x: Any, y: Any) -> Any:
+    """The greatest common divisors of pairs."""
+    import scanjit as sj
+
+    of_two = lambda x, y: sj.while_loop(lambda s: sj.not_equal(s[1], 0), lambda s: (s[1], s[0] % s[1]), (x, y))[0]
+    return sj.map(of_two, [x, y])
+
+
+def collatz(x: Any, y: Any) -> Any:
+    """How many steps of Collatz lead to 1; only the first numbers count."""
+    import scanjit as sj
+
+    def step(state: Any) -> Any:
+        n, steps = state
+        return sj.where(sj.equal(n % 2, 0), n // 2, 3 * n + 1), steps + 1
+
+    return sj.map(lambda x: sj.while_loop(lambda s: s[0] > 1, step, (x, 0))[1], x)
+
+
+def escapes(x: Any, y: Any) -> Any:
+    """After how many steps points of the Mandelbrot set are known not to be in it, at most 100."""
+    import scanjit as sj
+
+    def of_point(x: Any, y: Any) -> Any:
+        near = lambda s: (s[0] * s[0] + s[1] * s[1] <= 4.0) & (s[2] < 100)
+        step = lambda s: (s[0] * s[0] - s[1] * s[1] + x, 2.0 * s[0] * s[1] + y, s[2] + 1)
+        return sj.while_loop(near, step, (0.0, 0.0, 0))[2]
+
+    return sj.map(of_point, [x, y])
+
+
 case = partial(case, module="machines_numba")
-QUEUE = {"arrives": {0: "T"}, "lasts": {0: "T"}}
+QUEUE, PAIRS = {"arrives": {0: "T"}, "lasts": {0: "T"}}, {"x": {0: "T"}, "y": {0: "T"}}
 
 CASES = [
     case("waiting times", waiting, customers, QUEUE, MANY, ("T",)),
@@ -226,4 +269,7 @@ CASES = [
     case("rotation", rotation, two_columns, FREE, MANY, ("T",)),
     case("GRU, 3 units", small_gru, units, FREE, LONG, ("T",)),
     case("level and trend", holt, partial(series, p=[0.3, 0.1]), FREE, MANY, ("T",)),
+    case("greatest common divisors", divisors, pairs, PAIRS, LONG, ("T",)),
+    case("steps of Collatz", collatz, pairs, PAIRS, LONG, ("T",)),
+    case("Mandelbrot set", escapes, points, PAIRS, LONG, ("T",)),
 ]

@@ -187,3 +187,42 @@ def holt(x, p):
         level = new
         found[t] = level + slope
     return found
+
+
+@compiled
+def divisors(x, y):
+    """The greatest common divisors of pairs."""
+    found = np.empty_like(x)
+    for t in range(x.shape[0]):
+        a, b = x[t], y[t]
+        while b != 0:
+            a, b = b, a % b
+        found[t] = a
+    return found
+
+
+@compiled
+def collatz(x, y):
+    """How many steps of Collatz lead to 1."""
+    found = np.empty_like(x)
+    for t in range(x.shape[0]):
+        n, steps = x[t], 0
+        while n > 1:
+            n = n // 2 if n % 2 == 0 else 3 * n + 1
+            steps += 1
+        found[t] = steps
+    return found
+
+
+@compiled
+def escapes(x, y):
+    """After how many steps points of the Mandelbrot set are known not to be in it, at most 100."""
+    found = np.empty(x.shape[0], np.int64)
+    for t in range(x.shape[0]):
+        a = b = 0.0
+        steps = 0
+        while a * a + b * b <= 4.0 and steps < 100:
+            a, b = a * a - b * b + x[t], 2.0 * a * b + y[t]
+            steps += 1
+        found[t] = steps
+    return found
