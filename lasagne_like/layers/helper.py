@@ -71,7 +71,7 @@ def get_all_layers(layer: Layers, treat_as_input: Iterable[Layer] | None = None)
 
 
 def _listed(layer: Layers) -> list[Layer]:
-    layers = list(layer) if isinstance(layer, Iterable) else [layer]
+    layers = list(layer) if isinstance(layer, Iterable) and not isinstance(layer, sj.Node) else [layer]
     for one in layers:
         if not isinstance(one, Layer):
             raise TypeError(f"expected a layer or a list of layers, got {one!r}")

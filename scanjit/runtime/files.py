@@ -46,9 +46,11 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         _rename(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with suppressed(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename == str(temporary):
+            error.filename = str(path)
         raise
 
 

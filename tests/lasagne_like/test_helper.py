@@ -119,7 +119,7 @@ def test_errors_of_inputs() -> None:
     with pytest.raises(ValueError, match="2 input layers"):
         get_output_shape(both, (3, 2))
     assert get_output(add(floating, 1), {floating: sj.matrix()}).ndim == 2
-    for nothing in (None, "layer", [a, None]):
+    for nothing in (None, "layer", [a, None], sj.matrix()):
         with pytest.raises(TypeError, match="expected a layer or a list of layers, got"):
             get_output(nothing)
 

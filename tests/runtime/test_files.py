@@ -77,3 +77,11 @@ def test_other_systems_do_not_wait(
     with pytest.raises(PermissionError):
         write(tmp_path / "file")
     assert not opened and not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_an_error_names_the_file_that_was_asked_for(write: Callable[[Path], object], tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "file"
+    with pytest.raises(FileNotFoundError) as caught:
+        write(path)
+    assert caught.value.filename == str(path)
