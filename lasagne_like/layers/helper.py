@@ -70,7 +70,7 @@ def get_all_layers(layer: Layers, treat_as_input: Iterable[Layer] | None = None)
     return list(done)
 
 
-def _listed(layer: Layers) -> list[Layer]:
+def _listed(layer: Any) -> list[Layer]:
     layers = list(layer) if isinstance(layer, Iterable) and not isinstance(layer, sj.Node) else [layer]
     for one in layers:
         if not isinstance(one, Layer):
