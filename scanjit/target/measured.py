@@ -18,6 +18,14 @@ MEASURED: dict[str, Speeds] = {
         7: {(2, 1): 0.92, (3, 1): 0.92, (1, 2): 0.92},
         8: {(2, 1): 0.93, (3, 1): 0.94, (1, 2): 0.94},
     },
+    "sapphirerapids 64": {  # two units of 64 bytes compute as fast as the first cache loads: tall tiles load least
+        1: {(8, 3): 0.69, (6, 4): 0.67, (6, 3): 0.67, (8, 2): 0.66, (5, 4): 0.65, (5, 3): 0.64, (4, 4): 0.63},
+        2: {(6, 2): 0.72, (5, 2): 0.68, (4, 2): 0.65, (4, 3): 0.65, (8, 1): 0.64, (6, 1): 0.63, (3, 3): 0.61},
+        3: {(8, 1): 0.71, (4, 2): 0.70, (6, 1): 0.68, (5, 1): 0.66, (4, 1): 0.62, (3, 2): 0.61},
+        4: {(6, 1): 0.72, (5, 1): 0.68, (4, 1): 0.64, (3, 1): 0.57, (2, 2): 0.50},
+        5: {(4, 1): 0.66, (3, 1): 0.58, (2, 1): 0.49, (2, 2): 0.49},
+        6: {(4, 1): 0.68, (3, 1): 0.59, (2, 1): 0.49, (2, 2): 0.38},
+    },
     "znver4 32": {  # with the instructions of AVX2 alone
         1: {(4, 3): 0.97, (6, 2): 0.96, (5, 2): 0.93, (3, 3): 0.93, (4, 2): 0.91, (2, 4): 0.91},
         2: {(6, 1): 0.98, (5, 1): 0.94, (4, 1): 0.92, (2, 2): 0.91, (3, 1): 0.76},
@@ -45,8 +53,15 @@ HALVED = ("znver4",)
 """The processors that compute a vector of 64 bytes in two halves."""
 LIKE = {32: "znver4 64", 16: "znver4 32"}
 """By the number of registers: the processor whose speeds stand for those that nobody has measured."""
+_AMD = "znver"
+_GENERIC = ("", "generic", "x86-64", "x86-64-v4")
+"""LLVM's names for any processor of a family."""
 
 
 def speeds(name: str, vector_bytes: int, registers: int) -> Speeds:
-    """The speeds of a processor. If nobody has measured it, those of one with as many registers."""
-    return MEASURED.get(f"{name} {vector_bytes}", MEASURED[LIKE[registers]])
+    """The speeds of a processor. If nobody has measured it, those of one of the same maker, or with as many
+    registers."""
+    like = LIKE[registers]
+    if vector_bytes == 64 and name not in _GENERIC and not name.startswith(_AMD):
+        like = "sapphirerapids 64"
+    return MEASURED.get(f"{name} {vector_bytes}", MEASURED[like])

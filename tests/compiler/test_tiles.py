@@ -17,7 +17,7 @@ from scanjit.schedule.nests import NestLoop
 from scanjit.schedule.tiles import shapes
 from scanjit.schedule.time import sums
 from scanjit.target import Target, target_for, target_named
-from scanjit.target.measured import MEASURED
+from scanjit.target.measured import MEASURED, speeds
 from tests.compare import all_close
 from tests.fuzz.check import Config
 from tests.lstm import lstm_outputs
@@ -243,8 +243,8 @@ def test_far_rows_are_fetched_before_sums(terms: int | str, columns: int | str, 
 def test_measured_shapes_fit_the_registers(key: str) -> None:
     name, nbytes = key.split()
     target = target_for("x86_64-linux-gnu", name, vector_bytes=int(nbytes))
-    for products, speeds in target.tiles.items():
-        assert all(rows * vectors * products <= target.most_sums for rows, vectors in speeds)
+    for products, found in target.tiles.items():
+        assert all(rows * vectors * products <= target.most_sums for rows, vectors in found)
         for size in (0, 1, 3, 20):
             rows, vectors = shapes.shape(products, NestLoop(size), target)
             assert 1 <= rows <= max(size, 1)
@@ -396,3 +396,13 @@ def test_the_last_rows_of_a_thread_are_finished_from_both_ends(rows: int) -> Non
     for row, got in zip(xv, f(xv, wv), strict=True):
         hv = np.tanh(row + hv @ wv)
         np.testing.assert_allclose(got, hv, rtol=1e-4, atol=1e-5)
+
+
+def test_a_processor_that_was_not_measured_is_like_one_of_its_maker() -> None:
+    known = {
+        name: speeds(name, 64, 32) for name in ("sapphirerapids", "rocketlake", "znver4", "znver5", "", "x86-64-v4")
+    }
+    intel, amd = known["sapphirerapids"], known["znver4"]
+    assert [known[name] is intel for name in known] == [True, True, False, False, False, False]
+    assert [known[name] is amd for name in known] == [False, False, True, True, True, True]
+    assert speeds("skylake", 32, 16) is speeds("znver4", 32, 16)
