@@ -125,6 +125,8 @@ class Lanewise:
         return [value for part in parts for value in part if value is not None]
 
 
+IN_MATRICES = 8
+"""Registers that hold matrices add so many products of packs in the time in which those of vectors add one."""
 GUESSED_STEPS = 64
 """A loop that may end early counts with at most so many steps where its cost is estimated."""
 Few = Literal["rows", "columns", "squares"]
@@ -297,6 +299,7 @@ class Nest(Job):
         """For each point: the costs of its elementwise ops, and for each term of a reduction one operation and the
         costs of the ops in the term. A loop that may end early counts with few steps."""
         each: Dimension = 1
+        in_matrices = self.tile is not None and self.tile.matrices
         inside: set[Value] = set()
         values = self.values
         for value in values:
@@ -304,7 +307,8 @@ class Nest(Job):
                 terms = types.product(loop.size for loop in value.loops)
                 parts = [v for v in walk_values([value.term]) if _is_costly(v) and v not in inside]
                 inside.update(parts)
-                each = each + terms * (1 + sum(part.cost for part in parts))
+                cost = terms * (1 + sum(part.cost for part in parts))
+                each = each + ((cost + (IN_MATRICES - 1)) // IN_MATRICES if in_matrices else cost)
         each = each + sum(v.cost for v in values if _is_costly(v) and v not in inside)
         sizes = [loop.size for loop in self.space]
         if self.time is not None:
