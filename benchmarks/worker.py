@@ -46,6 +46,9 @@ from benchmarks.case import Program, Task  # noqa: E402
 from benchmarks.cases import find  # noqa: E402
 from benchmarks.engines import PACKAGES  # noqa: E402
 
+SETTLING = 0.2
+"""For so many seconds a program is called before it is measured."""
+
 
 class Worker:
     """Programs by key, and what can be done with them. Each method answers an order."""
@@ -95,13 +98,14 @@ class Worker:
         return {"passed": passed / count, "used": used / count}
 
     def _count(self, key: str, call: Callable[[], Any], seconds: float) -> int:
-        """How many calls fill a turn."""
+        """How many calls fill a turn. Before the first turn, calls go on until whatever a program tries out in its first
+        calls is over: scanjit tries how many threads to use, others which algorithm."""
         if key not in self.repeats:
-            best = float("inf")
-            for _ in range(3):
+            best, first, calls = float("inf"), time.perf_counter(), 0
+            while calls < 3 or time.perf_counter() - first < SETTLING:
                 began = time.perf_counter()
                 call()
-                best = min(best, time.perf_counter() - began)
+                best, calls = min(best, time.perf_counter() - began), calls + 1
                 if best > seconds:
                     break
             self.repeats[key] = max(1, int(seconds / max(best, 1e-7)))
