@@ -98,8 +98,8 @@ class Worker:
         return {"passed": passed / count, "used": used / count}
 
     def _count(self, key: str, call: Callable[[], Any], seconds: float) -> int:
-        """How many calls fill a turn. Before the first turn, calls go on until whatever a program tries out in its first
-        calls is over: scanjit tries how many threads to use, others which algorithm."""
+        """How many calls fill a turn. Before the first turn, a program is called for a while. So what it tries out in
+        its first calls is over: scanjit tries numbers of threads, others algorithms."""
         if key not in self.repeats:
             best, first, calls = float("inf"), time.perf_counter(), 0
             while calls < 3 or time.perf_counter() - first < SETTLING:
