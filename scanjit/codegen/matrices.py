@@ -8,7 +8,7 @@ from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.space import split_joined
 from scanjit.codegen.values import Values
 from scanjit.ops.narrow import MUL_PAIRS
-from scanjit.schedule.nests import Access, Apply, NestLoop, reductions_in
+from scanjit.schedule.nests import Access, Apply, Load, NestLoop, Value, reductions_in
 from scanjit.schedule.tiles.matrices import operands
 from scanjit.schedule.tiles.products import far_rows
 
@@ -20,7 +20,7 @@ def multiply_matrices(frame: Frame, values: Values, rows: NestLoop, sums: str) -
     """Write the call that puts the sums of a register tile into memory, from the address `sums` on: row by row, and in
     each row vector by vector, those of all reductions side by side."""
     reductions, tile = reductions_in(frame.nest.values), frame.tile
-    (terms,), product = reductions[0].loops, reductions[0].term
+    (terms,) = reductions[0].loops
     first, stop, level = frame.index[rows, 0], frame.bounds(rows)[1], frame.level[rows]
     count, size = f"min({tile.row_block}, {stop} - {first})", frame.size(terms.size)
     if frame.recall(level, multiply_matrices) is None:
@@ -40,10 +40,16 @@ def multiply_matrices(frame: Frame, values: Values, rows: NestLoop, sums: str) -
     with frame.inside(None, terms, "0"):
         at, _ = frame.vector(left.access, Point())
         columns = [frame.vector(right, Point(0, v, tile.lanes))[0] for v in range(tile.vectors) for right in rights]
-    kind = "bf16" if isinstance(product, Apply) and product.op is MUL_PAIRS else "i8"
     steps = _step(frame, left.access, tile.row_loops[-1]), size, _step(frame, rights[0], terms)
     given = ", ".join([sums, str(int(bool(begun))), at, *steps, *columns])
-    frame.scope.add(f"multiply_matrices{len(columns)}_{kind}({given})")
+    frame.scope.add(f"multiply_matrices{len(columns)}_{_kind(reductions[0].term, left)}({given})")
+
+
+def _kind(product: Value, left: Load) -> str:
+    """What the packs of a product hold. Its first factor, whose integers have no sign, may be the right operand."""
+    if isinstance(product, Apply) and product.op is MUL_PAIRS:
+        return "bf16"
+    return "u8i8" if product.operands[0] is left else "i8u8"
 
 
 def _step(frame: Frame, access: Access, loop: NestLoop) -> str:

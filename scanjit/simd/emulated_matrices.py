@@ -37,7 +37,7 @@ def _multiply(memory: Allocations, kind: str, sums: int, begun: int, *operands: 
     left, left_step, terms, right_step, *rights_at = operands
     if terms != _SET.terms:
         raise ValueError(f"the sizes are set for {_SET.terms} terms, not for {terms}")
-    rows, (dtype, add) = _SET.rows, (F32, _add_pairs) if kind == "bf16" else (I32, _add_quads)
+    rows, (dtype, add) = _SET.rows, (F32, _add_pairs) if kind == "bf16" else (I32, partial(_add_quads, kind))
     lefts = [memory.load(I32, terms, left + row * left_step).copy() for row in range(rows)] if terms else []
     for k, right in enumerate(rights_at):
         columns = [memory.load(I32, PACKS, right + i * right_step) for i in range(terms)]
@@ -61,10 +61,11 @@ def _add_pairs(total: Any, packs: list[tuple[Any, Any]]) -> Any:
     return _flushed(NumpyLanes(total, F32) + _flushed(first + second)).array
 
 
-def _add_quads(total: Any, packs: list[tuple[Any, Any]]) -> Any:
+def _add_quads(kind: str, total: Any, packs: list[tuple[Any, Any]]) -> Any:
     found: Lanes = NumpyLanes(total, I32)
-    for a, b in packs:
-        found = dot_i8(found, *(NumpyLanes(x.astype(np.int32), I32) for x in (a, b)))
+    for pack in packs:
+        a, b = (NumpyLanes(x.astype(np.int32), I32) for x in pack)
+        found = dot_i8(found, a, b) if kind == "u8i8" else dot_i8(found, b, a)
     return found.array  # type: ignore[attr-defined]
 
 

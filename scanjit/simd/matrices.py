@@ -22,7 +22,8 @@ _ROW_BYTES = 64
 _LEFT, _RIGHT, _LAST_LEFT, _LAST_RIGHT = 4, 5, 6, 7
 """The registers of operands: those of whole matrices, and those of the last ones, which may hold fewer packs. Registers
 0 to 3 hold sums."""
-_PRODUCTS = {"bf16": "tdpbf16ps", "i8": "tdpbusd"}
+_PRODUCTS = {"bf16": "tdpbf16ps", "u8i8": "tdpbusd", "i8u8": "tdpbsud"}
+"""The instructions, by the numbers in the packs. Integers of one of the operands have no sign: `u8`."""
 _I16 = ir.IntType(16)
 
 

@@ -77,9 +77,23 @@ def test_registers_are_used(weights: str) -> None:
         hs, _ = sj.scan(step, xs, [sj.zeros((xs.shape[1], 32), "float32")] * 2)
         f = sj.mixed(sj.function([xs, w], hs, mode="emulate"), weights=weights)
         source = f.source
-    kind = {"bfloat16": "bf16", "int8": "i8"}[weights]
+    kind = {"bfloat16": "bf16", "int8": "u8i8"}[weights]
     assert f"multiply_matrices4_{kind}(" in source and "dot_" not in source
     assert "16 rows x 1 vectors lie in registers for matrices" in str(f.explain())
+
+
+def test_the_first_factor_may_be_the_right_operand(rng: np.random.Generator) -> None:
+    """This gradient is the transpose of `dy.T @ x`. So the integers without sign are those of columns."""
+    x, w = (sj.tensor((None, None), "float32") for _ in range(2))
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in ((40, 48), (48, 32))]
+    found = []
+    for target in (TARGET, replace(TARGET, has_matrices=False)):
+        with host.using(target):
+            gradient = sj.grad((sj.tanh(x @ w) ** 2).sum(), w)
+            f = sj.mixed(sj.function([x, w], gradient, mode="emulate"), weights="int8")
+            assert ("multiply_matrices4_i8u8(" in f.source) == target.has_matrices
+        found.append(f(*arrays))
+    np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-5)
 
 
 def test_weights_of_gradients_are_computed_in_registers() -> None:

@@ -25,13 +25,13 @@ def product(kind: str, rows: int, terms: int, count: int, begun: bool) -> str:
 
 def packed(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
     """Packs of random numbers, some of them close to zero."""
-    if kind == "i8":
+    if kind != "bf16":
         return rng.integers(-(2**31), 2**31, shape).astype(np.int32)
     numbers = rng.standard_normal((2, *shape)) * 2.0 ** np.where(rng.random((2, *shape)) < 0.1, -127, 0)
     return _pair(*numbers.astype(np.float32))
 
 
-@pytest.mark.parametrize("kind", ["bf16", "i8"])
+@pytest.mark.parametrize("kind", ["bf16", "u8i8", "i8u8"])
 @pytest.mark.parametrize(
     ("rows", "terms", "count", "begun"),
     [(16, 16, 4, 0), (1, 1, 1, 1), (5, 47, 3, 1), (16, 0, 2, 0), (3, 32, 2, 0), (7, 17, 4, 1), (2, 0, 1, 1)],
@@ -40,9 +40,11 @@ def test_products(kind: str, rows: int, terms: int, count: int, begun: bool) -> 
     """Those of int8 are exact; those of bfloat16 have the same bits in the emulation as in the registers."""
     rng = np.random.default_rng(rows + terms)
     left, right = packed(rng, kind, (rows, max(terms, 1))), packed(rng, kind, (max(terms, 1), count, 16))
-    exact = kind == "i8"
+    exact = kind != "bf16"
     multiply = _contracted_quads if exact else _contracted_pairs
-    wanted = multiply(left[:, :terms], right[:terms], left=(0, 1), right=(1, 2, 3), out=(0, 2, 3)) + 7 * begun
+    factors = [(left[:, :terms], (0, 1)), (right[:terms], (1, 2, 3))]
+    (a, at), (b, to) = reversed(factors) if kind == "i8u8" else factors  # the integers of the first one have no sign
+    wanted = multiply(a, b, left=at, right=to, out=(0, 2, 3)) + 7 * begun
     found = []
     for run in RUNS:
         sums = np.full((rows, count, 16), 7, np.int32 if exact else np.float32)
@@ -55,13 +57,13 @@ def test_products(kind: str, rows: int, terms: int, count: int, begun: bool) -> 
 def test_sizes_are_set_before() -> None:
     sums, left, right = (np.zeros(16, np.int32) for _ in range(3))
     with pytest.raises(ValueError, match="1 to 16 rows, got 17"):
-        run_emulated(product("i8", 17, 1, 1, False), [sums, left, right])
-    source = product("i8", 1, 1, 1, False).replace("begin_matrices(1, 1)", "begin_matrices(1, 2)")
+        run_emulated(product("u8i8", 17, 1, 1, False), [sums, left, right])
+    source = product("u8i8", 1, 1, 1, False).replace("begin_matrices(1, 1)", "begin_matrices(1, 2)")
     with pytest.raises(ValueError, match="for 2 terms, not for 1"):
         run_emulated(source, [sums, left, right])
 
 
-@pytest.mark.parametrize(("kind", "instruction"), [("bf16", "tdpbf16ps"), ("i8", "tdpbusd")])
+@pytest.mark.parametrize(("kind", "instruction"), [("bf16", "tdpbf16ps"), ("u8i8", "tdpbusd"), ("i8u8", "tdpbsud")])
 def test_instructions(kind: str, instruction: str) -> None:
     """Four products in a turn of the loop, and four behind it."""
     text = assembly(product(kind, 16, 40, 4, False), with_matrices())
