@@ -54,7 +54,8 @@ def order_rows(frame: Frame, value_of: ValueOf, lane: NestLoop, rows: NestLoop) 
     reductions = reductions_in(frame.nest.values)
     guards = {value.guard for value in reductions}
     guard = guards.pop() if len(guards) == 1 else None
-    if guard is None or frame.tile.row_block == 1 or frame.tile.horizontal:
+    tile = frame.tile
+    if guard is None or tile.row_block == 1 or tile.horizontal or tile.matrices:
         return
     loops = frame.depends(guard)
     if rows not in loops or lane in loops or any(loop in loops for value in reductions for loop in value.loops):

@@ -20,6 +20,7 @@ CASES: dict[str, Case] = {
     "plain": (lambda a, b: a @ b, ((20, 33), (33, 48))),
     "odd columns": (lambda a, b: a @ b, ((5, 64), (64, 100))),
     "rows of three axes": (lambda a, b: a @ b, ((3, 7, 32), (32, 64))),
+    "rows in another order": (lambda a, b: a.transpose(1, 0, 2) @ b, ((3, 7, 32), (32, 64))),
     "a batch": (lambda a, b: a @ b, ((2, 9, 32), (2, 32, 32))),
     "turned": (lambda a, b: a @ b.T, ((17, 40), (35, 40))),
     "a turned left operand": (lambda a, b: a.T @ b, ((40, 17), (40, 32))),
@@ -102,6 +103,25 @@ def test_weights_of_gradients_are_computed_in_registers() -> None:
     with host.using(TARGET):
         f = sj.mixed(sj.function([x, w], sj.grad((sj.tanh(x @ w) ** 2).sum(), [w]), mode="emulate"))
         assert f.source.count("multiply_matrices4_bf16(") >= 2 and "dot_bf16" not in f.source
+
+
+@pytest.mark.parametrize("weights", ["bfloat16", "int8"])
+def test_masked_rows(weights: str, rng: np.random.Generator) -> None:
+    """Steps that a mask leaves out keep their state, whatever else is computed of their rows."""
+    x, m, w = sj.tensor(("T", "B", 24), "float32"), sj.tensor(("T", "B"), "bool"), sj.tensor((24, 24), "float32")
+
+    def step(x: Any, m: Any, h: Any) -> Any:
+        return sj.where(m[:, None], abs(x + h @ w), h)
+
+    arrays = rng.standard_normal((6, 19, 24)).astype("float32"), rng.random((6, 19)) < 0.5, np.eye(24, dtype="float32")
+    found = []
+    for target in (TARGET, replace(TARGET, has_matrices=False)):
+        with host.using(target):
+            hs = sj.scan(step, [x, m], sj.zeros((x.shape[1], 24), "float32"))
+            f = sj.mixed(sj.function([x, m, w], hs, mode="emulate"), weights=weights)
+        assert ("multiply_matrices" in f.source) is target.has_matrices
+        found.append(f(*arrays))
+    np.testing.assert_allclose(*found, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.skipif(not host.target().has_matrices, reason="the processor has no registers for matrices")

@@ -3,6 +3,8 @@
 A register holds the sums of 16 rows and a vector of columns. To multiply 16 packs of each row takes as long as 16
 multiply-adds of vectors, for 512 products of bfloat16 in each. So a tile has one register of rows, and up to four of
 columns: of one product, or one vector of each of several products with the same left operand.
+
+Rows that a mask does not want are computed, too: to leave them out takes about as long.
 """
 
 from collections.abc import Sequence
@@ -48,11 +50,14 @@ def operands(nest: Nest, reduction: Reduce) -> tuple[Load, Load]:
 
 
 def _tile(nest: Nest, target: Target) -> Tile | None:
-    """The tile of a nest whose sums are products of packs with one left operand; None for other nests."""
+    """The tile of a nest whose sums are products of packs with one left operand; None for other nests. Of several loops
+    that are joined, it has the rows of the last one if those of all do not lie in equal steps."""
     old, reductions = nest.tile, reductions_of(nest)
     if old is None or old.rows is None or old.horizontal or old.lanes * 4 != target.vector_bytes:
         return None
-    if not 1 <= len(reductions) <= SUMS or not all(_fits(r, nest, old.rows, old.lanes) for r in reductions):
+    fits = lambda rows: all(_fits(reduction, nest, rows, old.lanes) for reduction in reductions)
+    rows = next(filter(fits, (old.rows, *old.rows.parts[-1:])), None)
+    if rows is None or not 1 <= len(reductions) <= SUMS:
         return None
     lefts, rights = (
         [load.access for load in some] for some in zip(*(operands(nest, r) for r in reductions), strict=True)
@@ -63,8 +68,8 @@ def _tile(nest: Nest, target: Target) -> Tile | None:
         return None
     panels = all(right.panel is not None for right in rights)
     vectors = _vectors(nest.space[-1].size, old.lanes, SUMS // len(reductions), panels)
-    group = group_of(nest, reductions, old.rows, old.lanes * vectors, target.near_bytes)
-    tile = Tile(old.lanes, vectors, old.rows, ROWS, group=group, matrices=True)
+    group = group_of(nest, reductions, rows, old.lanes * vectors, target.near_bytes)
+    tile = Tile(old.lanes, vectors, rows, ROWS, group=group, matrices=True)
     split, unit = split_of(nest, tile)
     tile = replace(tile, split=split, unit=unit)
     return replace(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
@@ -83,7 +88,7 @@ def _fits(reduction: Reduce, nest: Nest, rows: NestLoop, lanes: int) -> bool:
     loads, lane = factors(reduction), nest.space[-1]
     if loads is None or not is_of_packs(reduction):
         return False
-    if reduction.guard is not None or len(reduction.loops) != 1:
+    if len(reduction.loops) != 1:
         return False
     (terms,), (left, right) = reduction.loops, (load.access for load in operands(nest, reduction))
     if lane in left.strides or left.panel is not None or any(load.when != 1 for load in loads):
