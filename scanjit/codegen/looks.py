@@ -3,6 +3,9 @@
 A look is a load from memory, so it may come often. But LLVM optimises a loop of few lines less if there is a look in
 it. So nests of which threads share the outermost loop have looks only in loops over time: their callers compute them a
 piece at a time (`jobs`). Products have looks, and so have nests that threads do not share.
+
+A look may run a signal handler of the user's, which may call functions of its own. So there are no looks between lines
+that set the sizes of registers for matrices and those that use them.
 """
 
 import re
@@ -55,19 +58,20 @@ class _Lines(NamedTuple):
 
 class _Looks:
     """Writes looks into scopes, from the inside out. `count` is the number of loops that look. If the nest is `shared`,
-    few do."""
+    few do. None do behind a line of the same loop that has set sizes (`sizes_set`)."""
 
     def __init__(self, shared: bool) -> None:
-        self.shared, self.count = shared, 0
+        self.shared, self.count, self.sizes_set = shared, 0, False
         self.around: list[Range] = []
         """The loops around the present scope, the outermost first."""
 
     def lines_of(self, scope: Scope, inside: bool = False) -> _Lines:
         """How many lines run in a scope, which may lie inside a loop of unknown length."""
-        lines, known = 0, True
+        lines, known, before = 0, True, self.sizes_set
         for i, line in enumerate(scope.lines):
             if isinstance(line, str):
                 lines += 1
+                self.sizes_set |= line.startswith("begin_matrices(")
                 continue
             head = _head(line.header)
             if head is None:
@@ -79,6 +83,8 @@ class _Looks:
                 self.around.pop()
                 found = self._loop(scope, i, head, line, turns, found, inside)
             lines, known = lines + found.number, known and found.known
+        if scope.header is not None:
+            self.sizes_set = before
         return _Lines(max(lines, 1), known)
 
     def _loop(
@@ -87,6 +93,8 @@ class _Looks:
         """How many lines run in a loop, which gets a look if it may take long."""
         if turns is not None and turns * turn.number <= STRETCH:
             return _Lines(turns * turn.number, turn.known)
+        if self.sizes_set:
+            return _Lines(STRETCH, False)
         if turn.known and turn.number >= MANY and not self.shared:
             loop.lines.insert(0, _look(f"{head.name} != {head.start} and {self._interrupted(loop, head.name)}"))
         elif turn.known and (loop.steps or not (inside or self.shared)) and head.step.isdecimal():

@@ -59,8 +59,8 @@ def _step(frame: Frame, access: Access, loop: NestLoop) -> str:
 @contextmanager
 def _each_row(frame: Frame, rows: NestLoop, count: str) -> Iterator[str]:
     """A loop over the rows of a tile, inside which their number is `AHEAD`. Yields its counter."""
-    turn = frame.fresh("turn")
+    turn, first = frame.fresh("turn"), frame.index[rows, 0]
     with frame.inside(f"for {turn} in range({count}):", rows, turn, frame.tile.row_block):
-        frame.index[rows, AHEAD] = frame.line("row", f"{frame.index[rows, 0]} + {turn}")
+        frame.index[rows, AHEAD] = frame.line("row", f"{first} + {turn}")
         split_joined(frame, rows, AHEAD)
         yield turn
