@@ -94,7 +94,7 @@ def mixed(
     Results are the same bits for any number of threads. With int8, they are the same on all processors. With bfloat16,
     Intel's AMX adds in another order than other processors, and AVX512-BF16 and AMX take numbers below 2**-126 for
     zero. Products are faster on processors with AVX512-BF16 (AMD's), VNNI or AMX: up to two times with bfloat16 and
-    four times with int8, and with AMX up to ten times. Everywhere, weights that are read once in a call, as for a batch
+    four times with int8, and with AMX five times. Everywhere, weights that are read once in a call, as for a batch
     of one, take half or a quarter of the bytes.
 
     Examples

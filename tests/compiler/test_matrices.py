@@ -12,9 +12,17 @@ import pytest
 
 import scanjit as sj
 from scanjit.runtime import host
+from scanjit.schedule.tiles import matrices
 from tests.targets import with_matrices
 
 TARGET = with_matrices()
+
+
+@pytest.fixture(autouse=True)
+def short_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registers are used for sums of any number of quads."""
+    monkeypatch.setattr(matrices, "LEAST_QUADS", 0)
+
 
 Case = tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]
 CASES: dict[str, Case] = {
@@ -80,7 +88,8 @@ def test_registers_are_used(weights: str) -> None:
         f = sj.mixed(sj.function([xs, w], hs, mode="emulate"), weights=weights)
         source = f.source
     kind = {"bfloat16": "bf16", "int8": "u8i8"}[weights]
-    assert f"multiply_matrices4_{kind}(" in source and "dot_" not in source
+    assert f"multiply_matrices4_{kind}(" in source
+    assert ("dot_" in source) is (weights == "int8")  # sums of integers for one row are the same in vectors
     assert "16 rows x 1 vectors lie in registers for matrices" in str(f.explain())
 
 
@@ -138,6 +147,15 @@ def test_bits_do_not_depend_on_threads(weights: str, batch: int, rng: np.random.
         sj.config.threads = threads
         found.append(f(*arrays).view(np.int32))
     np.testing.assert_array_equal(found, [found[0]] * 4)
+
+
+def test_sums_of_few_quads_stay_in_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    for terms, used in ((124, False), (128, True)):
+        x, w = sj.tensor(("B", terms), "float32"), sj.tensor((terms, 64), "float32")
+        with host.using(TARGET):
+            f = sj.mixed(sj.function([x, w], x @ w, mode="emulate"), weights="int8")
+        assert ("multiply_matrices" in f.source) is used
 
 
 def test_nothing_looks_for_interrupts_between_sizes_and_products() -> None:

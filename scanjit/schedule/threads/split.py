@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scanjit.kinds import kind_of
 from scanjit.records import replace
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import Nest, NestLoop, Program, Tile, TimeLoop, every_in, nests_of
@@ -121,10 +122,11 @@ def _for_one_row(nest: Nest, in_step: bool, target: Target) -> Nest | None:
     lasting = in_step or any(access.panel is not None and access.buffer.fixed for access, _ in nest.accesses())
     if tile is None or tile.rows is None or tile.row_block == 1 or not lasting or isinstance(tile.rows.size, int):
         return None
-    if tile.matrices:  # registers hold as many rows as there are
-        return None
+    if tile.matrices and not all(kind_of(reduction.dtype).integral for reduction in reductions_of(nest)):
+        return None  # the sums of one row would have other bits than those of several
     tile = tile if tile.horizontal or tile.lanes == 1 else _with_more_columns(nest, tile, target)
-    return replace(nest, tile=replace(tile, row_block=1, unit=1 if tile.split is tile.rows else tile.unit))
+    unit = 1 if tile.split is tile.rows else tile.unit
+    return replace(nest, tile=replace(tile, row_block=1, unit=unit, matrices=False))
 
 
 def _with_more_columns(nest: Nest, tile: Tile, target: Target) -> Tile:

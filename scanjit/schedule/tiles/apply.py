@@ -114,7 +114,8 @@ def _described(nest: Nest) -> str:
     stored = len(nest.stores) + len(nest.finals)
     text = f"{ops} elementwise ops, {len(reductions)} reductions, {stored} stores over {loops}; "
     if nest.time is not None:
-        text += f"{nest.time.size} steps {strips.described(nest, tile)}; "
+        steps = nest.time.size if nest.until is None else "any number of"
+        text += f"{steps} steps {strips.described(nest, tile)}; "
     if tile.horizontal:
         tiles = f", tiles of {tile.row_block} rows x {tile.vectors} columns" if tile.rows is not None else ""
         along = "reductions" if reductions else "steps"

@@ -10,6 +10,7 @@ Rows that a mask does not want are computed, too: to leave them out takes about 
 from collections.abc import Sequence
 
 from scanjit import types
+from scanjit.kinds import kind_of
 from scanjit.records import replace
 from scanjit.schedule.nests import Apply, Load, Nest, NestLoop, Program, Reduce, Statement, Tile
 from scanjit.schedule.threads.split import leaves_rest, split_of
@@ -22,6 +23,8 @@ ROWS = 16
 """The rows of a register."""
 SUMS = 4
 """How many registers hold sums. The others hold operands."""
+LEAST_QUADS = 32
+"""Sums of fewer quads take as long in vectors, which multiply them in one instruction, too."""
 
 
 def in_matrices(program: Program) -> Program:
@@ -91,6 +94,8 @@ def _fits(reduction: Reduce, nest: Nest, rows: NestLoop, lanes: int) -> bool:
     if len(reduction.loops) != 1:
         return False
     (terms,), (left, right) = reduction.loops, (load.access for load in operands(nest, reduction))
+    if kind_of(reduction.dtype).integral and isinstance(terms.size, int) and terms.size < LEAST_QUADS:
+        return False
     if lane in left.strides or left.panel is not None or any(load.when != 1 for load in loads):
         return False
     parts, steps = rows.parts or (rows,), left.strides

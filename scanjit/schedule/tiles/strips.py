@@ -45,6 +45,8 @@ def described(nest: Nest, tile: Tile) -> str:
     found = step_costs(nest, tile.lanes)
     if not nest.space:
         return "inside"
+    if nest.until is not None:
+        return "inside, carries in registers"
     costs = f"a vector's step takes {found.inside:.0f} operations with time inside, {found.strips:.0f} in strips"
     if tile.strips:
         few = "" if tile.many == 1 else "; inside, where points are few"
