@@ -204,7 +204,7 @@ class LlvmLanes(Lanes):
         return self._new(self.builder.call(function, [self.value, b.value], fastmath=("nsz",)))
 
     def foreseen_extremum(self, op: str, b: LlvmLanes) -> LlvmLanes:
-        if not self._target.is_x86:
+        if self.lanes > 1 or not self._target.is_x86:
             return self.extremum(op, b)
         # The instruction gives the second operand if either is NaN. A processor foresees whether the first one is.
         taken = self < b if op == "minimum" else self > b

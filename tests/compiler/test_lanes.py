@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.runtime import host
 from scanjit.schedule.nests import Access, Buffer, NestLoop, joined
 from scanjit.schedule.tiles.products import depth_of
+from scanjit.target import target_for
+from scanjit.target.value import AVX512
 from tests.fuzz.check import Config
 
 
@@ -106,7 +109,9 @@ def test_nobody_relies_on_what_one_form_alone_packs(length: int) -> None:
 
 
 def explained(declared: tuple[Any, ...], filters: tuple[int, ...], **how: Any) -> str:
-    with Config(width=64).active():
+    """What is decided for a Zen 4, whichever processor this is."""
+    features = ",".join(f"+{name}" for name in AVX512)
+    with host.using(target_for("x86_64-unknown-linux-gnu", "znver4", features)):
         return convolution(declared, filters, "emulate", **how)[0].explain()
 
 
