@@ -16,7 +16,7 @@ from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
 from scanjit.schedule.nests import Decomposition, NestLoop, Tile
-from scanjit.schedule.nests.matrices import BLOCK
+from scanjit.schedule.nests.lapack import BLOCK
 from scanjit.target import Target
 
 UNROLLED = 3

@@ -50,6 +50,10 @@ class Point:
     width: int = 1
 
 
+IN_LOOP = -1
+"""The row number of points inside a loop over the rows of a register tile."""
+
+
 ValueOf = Callable[[Value, Point], str]
 """A function that writes a value at a point, and returns the variable that holds it."""
 

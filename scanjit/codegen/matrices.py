@@ -4,16 +4,14 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from scanjit.codegen.frame import Frame, Point
+from scanjit.codegen.frame import IN_LOOP, Frame, Point
 from scanjit.codegen.space import split_joined
 from scanjit.codegen.values import Values
 from scanjit.ops.narrow import MUL_PAIRS
 from scanjit.schedule.nests import Access, Apply, Load, NestLoop, Value, reductions_in
 from scanjit.schedule.tiles.matrices import operands
 from scanjit.schedule.tiles.products import far_rows
-
-AHEAD = -1
-"""The row number of points in the loop over rows before the sums."""
+from scanjit.target import MATRIX_ROW_BYTES
 
 
 def multiply_matrices(frame: Frame, values: Values, rows: NestLoop, sums: str) -> None:
@@ -26,16 +24,18 @@ def multiply_matrices(frame: Frame, values: Values, rows: NestLoop, sums: str) -
     if frame.recall(level, multiply_matrices) is None:
         frame.scopes[level].add(f"begin_matrices({count}, {size})")
         frame.memos[level][multiply_matrices] = count
-    begun = [reduction.init for reduction in reductions if reduction.init is not None]
+    nbytes, begun = MATRIX_ROW_BYTES, [reduction.init for reduction in reductions if reduction.init is not None]
     if begun:
         with _each_row(frame, rows, count) as row:
             for place, (v, init) in enumerate(itertools.product(range(tile.vectors), begun)):
-                text = values.value(init, Point(AHEAD, v, tile.lanes))
-                frame.scope.add(f"store({sums} + {row}*{64 * tile.vectors * len(reductions)} + {64 * place}, {text})")
+                text = values.value(init, Point(IN_LOOP, v, tile.lanes))
+                frame.scope.add(
+                    f"store({sums} + {row}*{nbytes * tile.vectors * len(reductions)} + {nbytes * place}, {text})"
+                )
     elif far := far_rows(frame.nest, rows):
         with _each_row(frame, rows, count):
             for access in far:
-                frame.fetch(access, AHEAD)
+                frame.fetch(access, IN_LOOP)
     left, rights = operands(frame.nest, reductions[0])[0], [operands(frame.nest, r)[1].access for r in reductions]
     with frame.inside(None, terms, "0"):
         at, _ = frame.vector(left.access, Point())
@@ -58,9 +58,9 @@ def _step(frame: Frame, access: Access, loop: NestLoop) -> str:
 
 @contextmanager
 def _each_row(frame: Frame, rows: NestLoop, count: str) -> Iterator[str]:
-    """A loop over the rows of a tile, inside which their number is `AHEAD`. Yields its counter."""
+    """A loop over the rows of a tile, inside which their number is `IN_LOOP`. Yields its counter."""
     turn, first = frame.fresh("turn"), frame.index[rows, 0]
     with frame.inside(f"for {turn} in range({count}):", rows, turn, frame.tile.row_block):
-        frame.index[rows, AHEAD] = frame.line("row", f"{first} + {turn}")
-        split_joined(frame, rows, AHEAD)
+        frame.index[rows, IN_LOOP] = frame.line("row", f"{first} + {turn}")
+        split_joined(frame, rows, IN_LOOP)
         yield turn

@@ -40,14 +40,14 @@ class _PackWriter:
         places = self.parameters.addresses
         places[pack.target, 0] = "panels"
         self.bases = [places.setdefault((ref.buffer, ref.offset), f"source{g}") for g, ref in enumerate(self.sources)]
-        self.matrices = pack.matrices
-        *self.terms, self.columns = self.sources[0].shape[len(self.matrices) :]
+        self.batch = pack.batch
+        *self.terms, self.columns = self.sources[0].shape[len(self.batch) :]
         self.whole = (self.columns + (self.width - 1)) // self.width * self.width
         self.depth = self._number("depth", types.product(self.terms))
         self.stop = self._number("columns", self.columns)
         self.apart = len(self.sources) * self.size
         """The bytes from an element of a row of panels to the next one of the same source."""
-        self.at = "at" if self.matrices else "j"
+        self.at = "at" if self.batch else "j"
         """The first column of a panel in its matrix."""
 
     def _number(self, name: str, dim: Dimension) -> str:
@@ -58,7 +58,7 @@ class _PackWriter:
         """The bytes from an element of a source to the next one along each axis. Sources that lie alike share them."""
         strides, size = self.sources[group].strides, self._size(group)
         like = next(g for g, ref in enumerate(self.sources) if ref.strides == strides and self._size(g) == size)
-        *down, across = (stride * size for stride in strides[len(self.matrices) :])
+        *down, across = (stride * size for stride in strides[len(self.batch) :])
         names = [self._number(f"step{like}_{axis}", step) for axis, step in enumerate(down)]
         return *names, str(size) if strides[-1] == 1 else self._number(f"across{like}", across)
 
@@ -74,7 +74,7 @@ class _PackWriter:
 
     def source(self) -> Source:
         """The function. Threads share the panels."""
-        columns = types.product(self.matrices) * self.whole if self.matrices else self.columns
+        columns = types.product(self.batch) * self.whole if self.batch else self.columns
         tile = Tile(split=NestLoop(columns), unit=self.width)
         return self.parameters.source("pack", indented(self._lines()), ["begin", "end", "line"], tile=tile)
 
@@ -101,14 +101,14 @@ class _PackWriter:
 
     def _matrix(self) -> list[str]:
         """Lines that find out, in a batch, which matrix a panel belongs to, and where this begins in each source."""
-        if not self.matrices:
+        if not self.batch:
             return []
         whole = self._number("whole", self.whole)
         lines = [f"matrix = j//{whole}", f"at = j - matrix*{whole}"]
-        counters, split = self._split("matrix", self.matrices, "matrix_")
+        counters, split = self._split("matrix", self.batch, "matrix_")
         lines += split
         for group, base in enumerate(self.bases):
-            steps = [step * self._size(group) for step in self.sources[group].strides[: len(self.matrices)]]
+            steps = [step * self._size(group) for step in self.sources[group].strides[: len(self.batch)]]
             names = [self._number(f"between{group}_{axis}", step) for axis, step in enumerate(steps)]
             moved = [f"{counter}*{name}" for counter, name in zip(counters, names, strict=True)]
             lines.append(f"{self._base(group)} = {' + '.join([base, *moved])}")
@@ -116,7 +116,7 @@ class _PackWriter:
 
     def _base(self, group: int) -> str:
         """Where the matrix that is copied lies in a source."""
-        return f"inside{group}" if self.matrices else self.bases[group]
+        return f"inside{group}" if self.batch else self.bases[group]
 
     def _split(self, counter: str, sizes: Sequence[Dimension], prefix: str) -> tuple[list[str], list[str]]:
         """The counters of axes with these sizes, and the lines that compute them from one counter of all elements."""

@@ -1,30 +1,31 @@
 """The stores of a nest without time, at every point of a register tile."""
 
-from collections.abc import Sequence
-
-from scanjit.codegen.frame import Frame, Point
+from scanjit.codegen.frame import IN_LOOP, Frame, Point
 from scanjit.codegen.matrices import multiply_matrices
 from scanjit.codegen.names import suffix
 from scanjit.codegen.places import SCRATCH
 from scanjit.codegen.reduce import reduction
 from scanjit.codegen.space import split_joined
 from scanjit.codegen.values import Values
+from scanjit.records import replace
 from scanjit.schedule.nests import NestLoop, Reduce, reductions_in, walk_values
 from scanjit.schedule.tiles import products
-
-SPILLED = -1
-"""The row number of points inside the loop over the rows of a tile that was put into memory."""
 
 
 def store_tile(frame: Frame, values: Values) -> None:
     """Write the stores of a nest at every point of the register tile."""
-    points: Sequence[Point] = frame.points()
     tile = frame.tile
-    if tile.rows is not None and (tile.matrices or (tile.row_block > 1 and _has_epilogue(frame))):
-        for access in () if tile.matrices else products.far_rows(frame.nest, tile.rows):
+    if tile.rows is not None and tile.matrices:
+        sums = frame.address(SCRATCH, 0)
+        multiply_matrices(frame, values, tile.rows, sums)
+        points = _loop_over_rows(frame, tile.rows, sums)
+    elif tile.rows is not None and tile.row_block > 1 and _has_epilogue(frame):
+        for access in products.far_rows(frame.nest, tile.rows):
             for row in range(tile.row_block):
                 frame.fetch(access, row)
-        points = _spill(frame, values, tile.rows, points)
+        points = _loop_over_rows(frame, tile.rows, _spill(frame, values))
+    else:
+        points = frame.points()
     for point in points:
         values.store(point)
 
@@ -37,20 +38,23 @@ def _has_epilogue(frame: Frame) -> bool:
     return not nested and any(not isinstance(value, Reduce) for value in stored)
 
 
-def _spill(frame: Frame, values: Values, rows: NestLoop, points: Sequence[Point]) -> list[Point]:
-    """Put the register tile into memory and open a loop over its rows, so that the lines behind it are written once.
+def _spill(frame: Frame, values: Values) -> str:
+    """Put the sums of a register tile into memory, from the address that is returned on: row by row, and in each row
+    vector by vector, those of all reductions side by side."""
+    sums, offset = frame.address(SCRATCH, 0), 0
+    for point in frame.points():
+        for value in reductions_in(frame.nest.values):
+            total = reduction(frame, values.value, value, point)
+            frame.scope.add(f"store({_moved(sums, offset)}, {total})")
+            offset += _bytes(value, point)
+    return sums
+
+
+def _loop_over_rows(frame: Frame, rows: NestLoop, sums: str) -> list[Point]:
+    """Open a loop over the rows of a tile whose sums lie in memory, so that the lines behind them are written once.
     That is less code, and rows that do not exist take no time. Returns the points inside the loop."""
-    reductions = reductions_in(frame.nest.values)
-    scratch, offsets, nbytes = frame.address(SCRATCH, 0), {}, 0
-    for point in points:
-        for value in reductions:
-            offsets[value, point] = nbytes
-            if not frame.tile.matrices:
-                total = reduction(frame, values.value, value, point)
-                frame.scope.add(f"store({scratch}{f' + {nbytes}' if nbytes else ''}, {total})")
-            nbytes += point.width * max(value.dtype.itemsize, 1)
-    if frame.tile.matrices:
-        multiply_matrices(frame, values, rows, scratch)
+    inner = [replace(point, row=IN_LOOP) for point in frame.points() if point.row == 0]
+    parts = [(value, point) for point in inner for value in reductions_in(frame.nest.values)]
     first, block, size, order = frame.index[rows, 0], frame.tile.row_block, rows.size, frame.order
     whole = isinstance(size, int) and size % block == 0 and rows is not frame.tile.own
     stop = frame.bounds(rows)[1] if rows is frame.tile.own else frame.size(size)
@@ -62,16 +66,22 @@ def _spill(frame: Frame, values: Values, rows: NestLoop, points: Sequence[Point]
     frame.push(f"for {place} in range({count}):", rows, place, block)
     place = frame.line("place", _from_both_ends(place, count, last)) if own else place
     at = f"{first} + {place}"
-    frame.index[rows, SPILLED] = frame.line("row", at if order is None else f"load_i64({order.rows} + ({at})*8)")
-    split_joined(frame, rows, SPILLED)
-    row = frame.line("row", f"{scratch} + {place}*{nbytes // block}")
-    inner = [Point(SPILLED, point.vector, point.width) for point in points if point.row == 0]
-    for point in inner:
-        for value in reductions:
-            offset = offsets[value, Point(0, point.vector, point.width)]
-            text = f"load_{suffix(value.dtype, point.width)}({row}{f' + {offset}' if offset else ''})"
-            frame.memos[-1]["reduced", value, point] = frame.line("dot", text)
+    frame.index[rows, IN_LOOP] = frame.line("row", at if order is None else f"load_i64({order.rows} + ({at})*8)")
+    split_joined(frame, rows, IN_LOOP)
+    row, offset = frame.line("row", f"{sums} + {place}*{sum(_bytes(*part) for part in parts)}"), 0
+    for value, point in parts:
+        text = f"load_{suffix(value.dtype, point.width)}({_moved(row, offset)})"
+        frame.memos[-1]["reduced", value, point] = frame.line("dot", text)
+        offset += _bytes(value, point)
     return inner
+
+
+def _bytes(value: Reduce, point: Point) -> int:
+    return point.width * max(value.dtype.itemsize, 1)
+
+
+def _moved(address: str, offset: int) -> str:
+    return f"{address} + {offset}" if offset else address
 
 
 def _from_both_ends(turn: str, count: str, last: str) -> str:

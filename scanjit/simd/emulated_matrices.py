@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from scanjit.kinds import KINDS
+from scanjit.target import MATRIX_ROW_BYTES, MATRIX_ROWS
 
 from . import table
 from .emulated_memory import Allocations
@@ -24,8 +25,8 @@ _LEAST = np.float32(2.0**-126)
 
 
 def _begin(rows: int, terms: int) -> None:
-    if not 1 <= rows <= PACKS:
-        raise ValueError(f"matrices have 1 to {PACKS} rows, got {rows}")
+    if not 1 <= rows <= MATRIX_ROWS:
+        raise ValueError(f"matrices have 1 to {MATRIX_ROWS} rows, got {rows}")
     _SET.rows, _SET.terms = rows, terms
 
 
@@ -41,7 +42,7 @@ def _multiply(memory: Allocations, kind: str, sums: int, begun: int, *operands: 
     lefts = [memory.load(I32, terms, left + row * left_step).copy() for row in range(rows)] if terms else []
     for k, right in enumerate(rights_at):
         columns = [memory.load(I32, PACKS, right + i * right_step) for i in range(terms)]
-        places = [sums + 64 * (row * len(rights_at) + k) for row in range(rows)]
+        places = [sums + MATRIX_ROW_BYTES * (row * len(rights_at) + k) for row in range(rows)]
         total = np.concatenate([memory.load(dtype, PACKS, at) for at in places] if begun else [np.zeros(PACKS * rows)])
         total = total.astype(dtype.dtype)
         for first in range(0, terms, PACKS):

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from scanjit.target import MATRIX_ROW_BYTES
+
 from .llvm_calls import I8, I64, call
 from .llvm_values import internal
 
-PACKS = 16
+PACKS = MATRIX_ROW_BYTES // 4
 """How many packs a row of a left matrix holds."""
-_ROW_BYTES = 64
 _LEFT, _RIGHT, _LAST_LEFT, _LAST_RIGHT = 4, 5, 6, 7
 """The registers of operands: those of whole matrices, and those of the last ones, which may hold fewer packs. Registers
 0 to 3 hold sums."""
@@ -67,12 +68,12 @@ def _write_begin(function: ir.Function) -> None:
     put(I64(1), I8, 0)
     last_bytes = b.shl(last, I64(2))
     sizes = {
-        _RIGHT: (I64(PACKS), I64(_ROW_BYTES)),
+        _RIGHT: (I64(PACKS), I64(MATRIX_ROW_BYTES)),
         _LAST_LEFT: (rows, last_bytes),
-        _LAST_RIGHT: (last, I64(_ROW_BYTES)),
+        _LAST_RIGHT: (last, I64(MATRIX_ROW_BYTES)),
     }
     for register in range(8):
-        height, nbytes = sizes.get(register, (rows, I64(_ROW_BYTES)))
+        height, nbytes = sizes.get(register, (rows, I64(MATRIX_ROW_BYTES)))
         put(nbytes, _I16, 16 + 2 * register)
         put(height, I8, 48 + register)
     call(b, "llvm.x86.ldtilecfg", ir.VoidType(), [b.bitcast(place, I8.as_pointer())])
@@ -86,7 +87,7 @@ def _write_multiply(function: ir.Function, product: str, count: int) -> None:
 
     def move_sums(how: str) -> None:
         for register in range(count):
-            _move(b, how, register, b.add(sums, I64(_ROW_BYTES * register)), I64(_ROW_BYTES * count))
+            _move(b, how, register, b.add(sums, I64(MATRIX_ROW_BYTES * register)), I64(MATRIX_ROW_BYTES * count))
 
     with b.if_else(b.icmp_signed("==", begun, I64(0))) as (zeros, others):
         with zeros:

@@ -21,6 +21,8 @@ POSIX = ("linux", "darwin", "macos", "bsd")
 LEVEL1_BYTES, LEVEL2_BYTES = 2**15, 2**20
 """The cache sizes of a target if nobody knows them. They are no larger than those of most processors, as code that
 expects too much cache is slower than code that expects too little."""
+MATRIX_ROWS, MATRIX_ROW_BYTES = 16, 64
+"""The rows of a register for matrices (`Target.has_matrices`), and the bytes of a row."""
 
 
 @dataclass(frozen=True)

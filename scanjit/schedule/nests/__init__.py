@@ -13,10 +13,10 @@ from scanjit.schedule.nests.array_job import BANDS, GuestCall, WhereTrue
 from scanjit.schedule.nests.branches import Beside, If, Wave
 from scanjit.schedule.nests.buffers import LINE, SCRATCH_BYTES, Buffer, Ref, row_major, with_room
 from scanjit.schedule.nests.fourier import Form, Fourier, RootsOfUnity, most_across, parts_of, work_of
+from scanjit.schedule.nests.lapack import LARGEST, Decomposition, LapackCall, most_beside
 from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.likeness import Correspondence, Likeness
 from scanjit.schedule.nests.loops import NestLoop, joined
-from scanjit.schedule.nests.matrices import LARGEST, Decomposition, LapackCall, most_beside
 from scanjit.schedule.nests.nest import Few, Lanewise, Linear, Nest, Store, nests_of, one_of, rereads, small
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program

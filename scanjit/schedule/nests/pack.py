@@ -49,9 +49,9 @@ class Pack(Job):
     @property
     def pieces(self) -> Dimension:
         """How many panels there are."""
-        return types.maximum(types.product(self.matrices) * -(-self.sources[0].shape[-1] // self.width), 1)
+        return types.maximum(types.product(self.batch) * -(-self.sources[0].shape[-1] // self.width), 1)
 
     @property
-    def matrices(self) -> tuple[Dimension, ...]:
+    def batch(self) -> tuple[Dimension, ...]:
         """The sizes of the axes that go from one matrix to the next."""
         return self.sources[0].shape[: len(self.target.shape) - 4]

@@ -17,8 +17,8 @@ from scanjit.ops.promotion import CAST
 from scanjit.schedule.nests.array_job import ArrayJob
 from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer, Ref
+from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.loops import NestLoop
-from scanjit.schedule.nests.matrices import LapackCall
 from scanjit.schedule.nests.nest import Nest, Store
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program

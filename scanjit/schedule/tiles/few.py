@@ -45,7 +45,7 @@ def variants(nest: Nest, target: Target, notes: list[str]) -> list[Variant]:
     if nest.time is not None or nest.sequential or not 2 <= len(nest.space) <= 3:
         return []
     (*batch, rows, lane), found = nest.space, [packable(r, nest.space[-1]) for r in reductions_of(nest)]
-    rights = [each.right.access for each in found if each is not None and list(each.matrices) == batch]
+    rights = [each.right.access for each in found if each is not None and list(each.batch) == batch]
     if not found or len(rights) < len(found) or any(right.buffer.fixed for right in rights):
         return []
     made: list[Variant] = []

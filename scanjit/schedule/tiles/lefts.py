@@ -65,15 +65,15 @@ def _copy(nest: Nest, reduction: Reduce, left: Load, target: Target, around: Seq
     """A nest that copies a left operand, and where the copy is read."""
     rows, depth = _rows(nest), depth_of(left.access, reduction.loops)
     assert rows is not None
-    matrices = [loop for loop in left.access.strides if loop is not rows and loop not in reduction.loops]
-    sizes = (*(loop.size for loop in matrices), rows.size, depth.size)
+    batch = [loop for loop in left.access.strides if loop is not rows and loop not in reduction.loops]
+    sizes = (*(loop.size for loop in batch), rows.size, depth.size)
     buffer = Buffer(left.access.buffer.dtype, with_room(sizes, around), "temporary", "rows")
     loops, steps = tuple(map(NestLoop, sizes)), [types.product(sizes[i + 1 :]) for i in range(len(sizes))]
     first = left.access.offset - depth.start(depth.steps[-1])
-    apart = (*(left.access.strides[loop] for loop in matrices), 1, depth.steps[-1])
+    apart = (*(left.access.strides[loop] for loop in batch), 1, depth.steps[-1])
     source = Access(left.access.buffer, first, dict(zip(loops, apart, strict=True)))
     store = Store(Access(buffer, 0, dict(zip(loops, steps, strict=True))), Load(buffer.dtype, source))
-    between = dict(zip((*matrices, rows), steps, strict=False))
+    between = dict(zip((*batch, rows), steps, strict=False))
     copy = with_tile(Nest(loops, (store,), "transpose"), target, once=True)
     return copy, Access(buffer, depth.start(1), {**between, **depth.strides(1)})
 

@@ -16,11 +16,9 @@ from scanjit.schedule.nests import Apply, Load, Nest, NestLoop, Program, Reduce,
 from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles.choose import group_of
 from scanjit.schedule.tiles.products import factors, is_of_packs, reductions_of
-from scanjit.target import Target
+from scanjit.target import MATRIX_ROWS, Target
 from scanjit.types import Dimension
 
-ROWS = 16
-"""The rows of a register."""
 SUMS = 4
 """How many registers hold sums. The others hold operands."""
 LEAST_QUADS = 32
@@ -39,7 +37,9 @@ def _suite(suite: Sequence[Statement], target: Target, notes: list[str]) -> list
     found: list[Statement] = []
     for statement in suite:
         if isinstance(statement, Nest) and (tile := _tile(statement, target)) is not None:
-            notes.append(f"nest {statement.label}: {ROWS} rows x {tile.vectors} vectors lie in registers for matrices")
+            notes.append(
+                f"nest {statement.label}: {MATRIX_ROWS} rows x {tile.vectors} vectors lie in registers for matrices"
+            )
             found.append(replace(statement, tile=tile))
         else:
             found.append(statement.with_suites(*(_suite(inner, target, notes) for inner in statement.suites)))
@@ -72,7 +72,7 @@ def _tile(nest: Nest, target: Target) -> Tile | None:
     panels = all(right.panel is not None for right in rights)
     vectors = _vectors(nest.space[-1].size, old.lanes, SUMS // len(reductions), panels)
     group = group_of(nest, reductions, rows, old.lanes * vectors, target.near_bytes)
-    tile = Tile(old.lanes, vectors, rows, ROWS, group=group, matrices=True)
+    tile = Tile(old.lanes, vectors, rows, MATRIX_ROWS, group=group, matrices=True)
     split, unit = split_of(nest, tile)
     tile = replace(tile, split=split, unit=unit)
     return replace(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile

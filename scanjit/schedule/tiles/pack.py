@@ -126,7 +126,7 @@ def pack_operands(nest: Nest, place: Callable[[Pack, Product], Pack | None]) -> 
         if found is not None and found.right.access.buffer not in written:
             left, depth = found.left.access, found.depth
             at = left.buffer, left.offset, frozenset(left.strides.items())
-            groups.setdefault((depth.loops, depth.against, len(depth.sizes), found.matrices, at), []).append(found)
+            groups.setdefault((depth.loops, depth.against, len(depth.sizes), found.batch, at), []).append(found)
     new: dict[Access, Access] = {}
     for members in groups.values():
         pack, accesses = _pack(nest, nest.tile, members)
@@ -137,18 +137,18 @@ def pack_operands(nest: Nest, place: Callable[[Pack, Product], Pack | None]) -> 
 
 def _pack(nest: Nest, tile: Tile, members: Sequence[Product]) -> tuple[Pack, Mapping[Access, Access]]:
     lane, size, width, group = nest.space[-1], members[0].depth.size, tile.lanes, len(members)
-    matrices = members[0].matrices
+    batch = members[0].batch
     panels = (lane.size + (width - 1)) // width, size, group, width
-    shape = (*(loop.size for loop in matrices), *panels)
+    shape = (*(loop.size for loop in batch), *panels)
     fixed = all(product.right.access.buffer.fixed for product in members)
     target = Buffer(members[0].right.dtype, shape, "temporary", "panels", fixed=fixed)
-    between = {loop: types.product(shape[i + 1 :]) for i, loop in enumerate(matrices)}
+    between = {loop: types.product(shape[i + 1 :]) for i, loop in enumerate(batch)}
     sources = []
     accesses = {}
     for g, (_, right, depth, _) in enumerate(members):
         old, first = right.access, right.access.offset - depth.start(depth.steps[-1])
-        sizes = (*(loop.size for loop in matrices), *depth.sizes, lane.size)
-        steps = (*(old.strides[loop] for loop in matrices), *depth.steps, old.strides[lane])
+        sizes = (*(loop.size for loop in batch), *depth.sizes, lane.size)
+        steps = (*(old.strides[loop] for loop in batch), *depth.steps, old.strides[lane])
         sources.append(Ref(old.buffer, first, sizes, steps))
         apart = group * width
         strides = {**between, lane: size * group, **depth.strides(apart)}
@@ -191,7 +191,7 @@ def pays(nest: Nest, product: Product, once: bool, target: Target, terms: Dimens
     if right.buffer.fixed or nest.tile is None or nest.tile.rows is None:
         return right.buffer.fixed
     size, gathered = nest.tile.rows.size, right.strides[nest.space[-1]] != 1
-    if product.matrices:
+    if product.batch:
         return size >= (ROWS_OF_GATHERED if gathered else ROWS_OF_CONTIGUOUS) if isinstance(size, int) else gathered
     least = ROWS_OF_A_CALL[target.has_avx512] if once else ROWS_OF_GATHERED
     if once and target.has_avx512 and _stays_near(nest.tile, product, terms, target):

@@ -131,7 +131,7 @@ class Product(NamedTuple):
     left: Load
     right: Load
     depth: Depth
-    matrices: tuple[NestLoop, ...]
+    batch: tuple[NestLoop, ...]
 
 
 def packable(reduction: Reduce, lane: NestLoop) -> Product | None:
@@ -152,11 +152,11 @@ def packable(reduction: Reduce, lane: NestLoop) -> Product | None:
     if any(lane in load.access.strides for load in lefts) or not {lane, *reduction.loops} <= loops:
         return None  # an operand with one row for all terms is no matrix
     depth = depth_of(right.access, reduction.loops)
-    matrices = tuple(loop for loop in loops if loop is not lane and loop not in reduction.loops)
+    batch = tuple(loop for loop in loops if loop is not lane and loop not in reduction.loops)
     apart = len(depth.sizes) > 1 and not right.access.buffer.fixed
-    if (matrices and apart) or ((matrices or apart) and may_overlap(right.access)):
+    if (batch and apart) or ((batch or apart) and may_overlap(right.access)):
         return None
-    return Product(lefts[0], right, depth, matrices)
+    return Product(lefts[0], right, depth, batch)
 
 
 FEW_STEPS = 16

@@ -53,9 +53,9 @@ def _broken(statement: Statement, checks: dict[str, bool]) -> Iterator[Problem]:
 
 
 def _pack_checks(pack: Pack) -> dict[str, bool]:
-    *matrices, blocks, depth, groups, width = pack.target.shape
-    terms = [types.product(ref.shape[len(matrices) : -1]) for ref in pack.sources]
-    few = [n - room - 1 for ref in pack.sources for n, room in zip(ref.shape, matrices, strict=False)]
+    *batch, blocks, depth, groups, width = pack.target.shape
+    terms = [types.product(ref.shape[len(batch) : -1]) for ref in pack.sources]
+    few = [n - room - 1 for ref in pack.sources for n, room in zip(ref.shape, batch, strict=False)]
     return {
         "a size of its panels is negative": not any(types.not_negative(-1 - size) for size in pack.target.shape),
         "its panels have no room for all matrices": not any(map(types.not_negative, few)),
