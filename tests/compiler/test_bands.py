@@ -186,6 +186,22 @@ def test_threads_keep_bands(shared: bool, meeting: float, monkeypatch: pytest.Mo
     assert f.explain().count("points of different bands never meet") == len(found)
 
 
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_sums_of_series_along_rows_need_memory_for_a_stretch(mode: Any, rng: np.random.Generator) -> None:
+    """Also where vectors are filled with steps if the series are few."""
+
+    def step(x: sj.Node, h: sj.Node, *p: sj.Node) -> tuple[sj.Node, sj.Node]:
+        h = p[0] + p[1] * x * x + p[2] * h
+        return h, sj.log(h) + x * x / h
+
+    likelihood = lambda p, r: sj.scan(step, r, [1.0, None], [p[0], p[1], p[2]])[1].sum()
+    f, reference = (sj.function([P, R], sj.vmap(likelihood)(P, R).sum(), mode=each) for each in (mode, "reference"))
+    assert "in blocks of time" in f.explain() and "lanes along time" in str(sj.dprint(f, "str", stage="blocks"))
+    for n, steps in ((1, 300), (2, 67), (9, 40), (0, 5), (3, 0)):
+        given = rng.uniform(0.1, 0.3, (n, 3)), rng.standard_normal((n, steps))
+        np.testing.assert_allclose(f(*given), reference(*given), rtol=1e-12)
+
+
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

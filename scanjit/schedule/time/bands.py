@@ -20,13 +20,13 @@ Linear scans, such as running sums, fill vectors with the steps of one series (s
 Where the number of series is not known, a second `Blocks` is for calls with fewer of them than a vector has lanes: each
 of its bands is one series. If a step reads the series side by side, as in columns, it is for calls with one series.
 Scans over rows that lie across (see `scanjit.schedule.tiles.across`) need no bands. Their second `Blocks` is for calls
-with long rows.
+with few or with long rows. It is written where all stretches of time are known: a scan goes along with the sums that
+read it, in either `Blocks`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
-from functools import reduce
 
 from scanjit import types
 from scanjit.ops import Reduction
@@ -75,9 +75,6 @@ def in_bands(program: Program) -> Program:
     suite, notes, tried = list(program.suite), list[str](), set[Dimension]()
     while (group := _next_group(suite, tried)) is not None:
         suite = list(group.flow.statements)
-        if not group.pays:
-            suite = group.cut_few(program.target)
-            continue
         band = group.band(program.target)
         if band is not None:
             suite = group.cut(band, program.target)
@@ -87,9 +84,28 @@ def in_bands(program: Program) -> Program:
     return program.with_suite(suite, notes)
 
 
-def _once(when: Dimension, suite: tuple[Statement, ...]) -> Blocks:
-    """Statements that run in calls in which `when` is 1, and not in those in which it is 0."""
-    return Blocks(when, 1, types.counter("first"), types.counter("rows"), suite)
+def filled_with_steps(scan: Nest, target: Target) -> list[Statement]:
+    """A scan; if its rows lie across, once more for calls in which lanes run along its steps. These are calls with long
+    rows, or with few points, which then go one at a time."""
+    if scan.time is None or not _fits(scan) or not across(scan):
+        return [scan]
+    long = long_rows(scan, lanes_of(scan, target))
+    if not isinstance(long, int):
+        in_rows, turned = changed(scan, lane=scan.time), changed(scan, lane=scan.space[-1])
+        return [_once(long, in_rows), _once(1 - long, turned)]
+    for size in _sizes(scan) if long == 0 else ():
+        members, steps = _never_meeting([scan], size)
+        banded = any(atom.kind == "counter" for atom in types.atoms(size))
+        if members and not banded:
+            group = _Group(Flow.of([scan], set()), size, members, steps)
+            if (few := group.few(target)) is not None:
+                return [group.bands(1, few), _once(1 - types.minimum(few, 1), scan)]
+    return [scan]
+
+
+def _once(when: Dimension, nest: Nest) -> Blocks:
+    """A nest that runs in calls in which `when` is 1, and not in those in which it is 0."""
+    return Blocks(when, 1, types.counter("first"), types.counter("rows"), (nest,))
 
 
 @record(eq=True)
@@ -137,11 +153,6 @@ class _Group:
         used = {nest: stacks & short & (flow.writes[nest] | flow.reads[nest]) for nest in self.members}
         return any(not used[scan].isdisjoint(used[nest]) for scan in scans for nest in used if nest is not scan)
 
-    @property
-    def is_across(self) -> bool:
-        """Whether a scan reads or writes rows that lie across."""
-        return any(across(nest) for nest in self.members)
-
     def band(self, target: Target) -> Dimension | None:
         """How many points are computed at a time: as many as read and write `near_bytes` of short buffers. None if
         these are certainly all points."""
@@ -164,23 +175,9 @@ class _Group:
 
     def cut(self, band: Dimension, target: Target) -> list[Statement]:
         """The statements of the suite, with the members in bands."""
-        few = self._few(target)
-        single = [] if few is None else [self._bands(1, few)]
-        return self._around([*single, self._bands(band, self.size if few is None else self.size - few)])
-
-    def cut_few(self, target: Target) -> list[Statement]:
-        """The statements of the suite, with the members written twice: once more for calls in which lanes run along
-        their steps. These are calls with long rows that lie across, or with few points, which then go one at a time."""
-        scans = [nest for nest in self.members if nest.time is not None]
-        long: Dimension = reduce(types.minimum, (long_rows(scan, lanes_of(scan, target)) for scan in scans))
-        if not isinstance(long, int):
-            in_rows = tuple(nest if nest.time is None else changed(nest, lane=nest.time) for nest in self.members)
-            turned = tuple(nest if nest.time is None else changed(nest, lane=nest.space[-1]) for nest in self.members)
-            return self._around([_once(long, in_rows), _once(1 - long, turned)])
-        few = self._few(target)
-        if few is None or long == 1:
-            return list(self.flow.statements)
-        return self._around([self._bands(1, few), _once(1 - types.minimum(few, 1), tuple(self.members))])
+        few = self.few(target)
+        single = [] if few is None else [self.bands(1, few)]
+        return self._around([*single, self.bands(band, self.size if few is None else self.size - few)])
 
     def _around(self, made: Sequence[Statement]) -> list[Statement]:
         """The statements of the suite: those that members need, what is `made` of the members, and the rest."""
@@ -191,7 +188,7 @@ class _Group:
                 (after if later else before).append(statement)
         return [*before, *made, *after]
 
-    def _few(self, target: Target) -> Dimension | None:
+    def few(self, target: Target) -> Dimension | None:
         """The number of points in calls with so few points that they fill no vector, else 0. None if vectors cannot be
         filled with steps instead. If the points of a step lie side by side in an argument, a vector that is not full
         takes no longer than one point, whose steps lie apart."""
@@ -203,7 +200,7 @@ class _Group:
         linear_alone = all(linear(alone.nest(scan, loop)) is not None for scan, loop in scans)
         return self.size * fewer if linear_alone and not isinstance(fewer, int) else None
 
-    def _bands(self, band: Dimension, total: Dimension) -> Blocks:
+    def bands(self, band: Dimension, total: Dimension) -> Blocks:
         """The members in bands of `band` points, for `total` points in all."""
         first, count = types.counter("first"), types.counter("points")
         made = self._band(band, first, 1 if band == 1 else count)
@@ -269,14 +266,14 @@ class _Band:
 
 
 def _next_group(suite: Sequence[Statement], tried: set[Dimension]) -> _Group | None:
-    """The next group of nests with points of a size that was not `tried` before."""
+    """The next group that pays, of nests with points of a size that was not `tried` before."""
     flow = _flow(suite)
-    for size in _sizes(suite):
+    for size in (size for scan in scans_of(suite) if isinstance(scan, Nest) for size in _sizes(scan)):
         if size not in tried:
             tried.add(size)
             apart = [part for statement in suite for part in _split_sums(flow, statement, size)]
             group = _group(_flow(apart), size)
-            if group.pays or group.is_across:
+            if group.pays:
                 return group
     return None
 
@@ -310,11 +307,9 @@ def _split_sums(flow: Flow, statement: Statement, size: Dimension) -> list[State
     return [*parts, nest.rebuilt(values=values) if values else nest]
 
 
-def _sizes(suite: Sequence[Statement]) -> Iterator[Dimension]:
-    """The sizes of the loops of scans other than time."""
-    for scan in scans_of(suite):
-        if isinstance(scan, Nest):
-            yield from (loop.size for loop in scan.space if not isinstance(loop.size, int) or loop.size > LEAST_ROWS)
+def _sizes(scan: Nest) -> Iterator[Dimension]:
+    """The sizes of the loops of a scan other than time."""
+    yield from (loop.size for loop in scan.space if not isinstance(loop.size, int) or loop.size > LEAST_ROWS)
 
 
 def _group(flow: Flow, size: Dimension) -> _Group:

@@ -6,6 +6,7 @@ from scanjit import types
 from scanjit.records import replace as changed
 from scanjit.schedule.lower.region import name_of
 from scanjit.schedule.nests import Buffer, Nest, Ref, Statement
+from scanjit.schedule.time.bands import filled_with_steps
 from scanjit.schedule.time.chains import Chain
 from scanjit.schedule.time.parts import StretchStatements, copy, loop
 from scanjit.schedule.time.stretch import Short, Stretch
@@ -34,10 +35,13 @@ def blocked(chain: Chain, nests: Mapping[Statement, Nest], target: Target) -> tu
     first, rows = types.counter("first"), types.counter("rows")
     base = plan.length - first - rows if plan.reverse else first
     stretch = Stretch(first, base, rows, {old: Short(new, base) for old, new in short.items()}, rows)
+    scan = [stretch.scan(chain.scan)]
+    if chain.alone and isinstance(scan[0], Nest):  # vectors of steps give other bits than single ones
+        scan = filled_with_steps(scan[0], target)
     inside = (
         *(stretch.rowwise(nests[s]) for s in chain.before),
         *(copy(_last(last, to := stretch.before(plan, i)), to) for i, last in chain.rings.items()),
-        stretch.scan(chain.scan),
+        *scan,
         *(copy(end := stretch.after(plan, i), _last(last, end)) for i, last in chain.rings.items()),
         *(stretch.rowwise(nests[s]) for s in chain.after),
     )

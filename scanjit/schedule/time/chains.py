@@ -28,6 +28,7 @@ class Chain:
     rings : the carries that are stored at every step and that nobody else reads, by number. Their memory holds a
         stretch and the steps before it (3 steps for a carry that is read as `h[t - 3]`). Each maps to the buffer that
         keeps the values of these steps from stretch to stretch.
+    alone : whether no other loop needs the scan, and it needs no other.
     """
 
     scan: Statement
@@ -36,6 +37,7 @@ class Chain:
     sums: Mapping[Statement, SumLoops] = field(default_factory=dict)
     short: AbstractSet[Buffer] = frozenset()
     rings: Mapping[int, Buffer] = field(default_factory=dict)
+    alone: bool = False
 
     @property
     def plan(self) -> Plan:
@@ -118,7 +120,7 @@ class _Search:
                 statement in self._aside and not users.isdisjoint(members)
             ):
                 before.insert(0, statement)
-        return Chain(self.scan, tuple(before), tuple(after), found, short, rings)
+        return Chain(self.scan, tuple(before), tuple(after), found, short, rings, self._is_alone)
 
     @cached_property
     def _aside(self) -> list[Statement]:

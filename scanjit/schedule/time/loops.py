@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence, Set as AbstractSet
 
-from scanjit.schedule.nests import Buffer, Program, Statement, TimeLoop
+from scanjit.schedule.nests import Buffer, Nest, Program, Statement, TimeLoop
+from scanjit.schedule.time.bands import filled_with_steps
 from scanjit.schedule.time.blocks import blocked
 from scanjit.schedule.time.chains import find_chains
 from scanjit.schedule.time.checkpoint.families import find_families, notes_with
@@ -17,7 +18,9 @@ def in_stretches(program: Program) -> Program:
     """The program whose scans run a stretch of steps at a time, where that saves memory. The statements that go along
     with a scan then stay in the cache, and a scan with checkpoints is recomputed for its gradient."""
     notes: list[str] = []
-    return program.with_suite(_cut(program.suite, frozenset(), program.target, notes), notes)
+    suite = _cut(program.suite, frozenset(), program.target, notes)
+    filled = (filled_with_steps(s, program.target) if isinstance(s, Nest) else [s] for s in suite)
+    return program.with_suite([statement for some in filled for statement in some], notes)
 
 
 def _cut(suite: Sequence[Statement], outside: AbstractSet[Buffer], target: Target, notes: list[str]) -> list[Statement]:
