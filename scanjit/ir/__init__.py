@@ -19,6 +19,7 @@ from scanjit.ir.graph import (
     users_among,
     walk,
     walk_inside,
+    with_body,
     with_params,
 )
 from scanjit.ir.node import (

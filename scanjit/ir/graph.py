@@ -129,6 +129,13 @@ def with_params(node: Node, **changed: Parameter) -> Node:
         return node.op(*node.operands, **{**node.params, **changed})
 
 
+def with_body(node: Node, body: Graph) -> Node:
+    """A loop or a branch with another graph inside, for the same inputs."""
+    given = node.operands[len(node.operands) - len(body.inputs) :]
+    first = node.params.get("carries", 0) + node.params.get("sequences", 0)
+    return with_params(node, body=body, sizes=sizes_in(body, given, first))
+
+
 def rebuilt(outputs: Sequence[Node], change: Callable[[Node, Node], Node | None]) -> list[Node]:
     """The outputs, with `change(old, new)` in place of each node, from the origins up. `new` is the node on arguments
     that are replaced already; None leaves it."""

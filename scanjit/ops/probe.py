@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from scanjit import errors
-from scanjit.ir import COMPLEX, Graph, Node, Op, rebuilt, walk_inside, with_params
+from scanjit.ir import COMPLEX, Graph, Node, Op, rebuilt, walk_inside, with_body
 from scanjit.ops.stretch import over_batch
 from scanjit.signatures import Array, Samples
 from scanjit.types import Dimension, Type
@@ -87,6 +87,6 @@ def without_probes(outputs: Sequence[Node], which: Collection[Op] = PROBES) -> l
         body = new.params.get("body")
         if not isinstance(body, Graph) or not has_probes(body.outputs):
             return None
-        return with_params(new, body=body.with_outputs(without_probes(body.outputs, which)))
+        return with_body(new, body.with_outputs(without_probes(body.outputs, which)))
 
     return rebuilt(outputs, change)

@@ -78,7 +78,7 @@ class Reverse:
         if not step.active and not step.rows and not step.consts:
             return [None] * node.arity
         inits, xs, consts = self.roles.split(node.operands)
-        results = ir.parts(node if step.forward is None else ir.with_params(node, body=step.forward))
+        results = ir.parts(node if step.forward is None else ir.with_body(node, step.forward))
         span = _Span(node, results)
         carries = [or_zeros(self.g_carries[i], inits[i]) for i in step.active]
         carries += [zeros_like(consts[i]) for i in step.consts]

@@ -184,6 +184,16 @@ def both_the_same(node: Node) -> Node | None:
     return a if a is b else None
 
 
+@rules.rule(ops.AND, ops.OR)
+def with_the_neutral_one(node: Node) -> Node | None:
+    """x | false -> x;  x & true -> x"""
+    neutral = node.op is ops.AND
+    for x, other in (node.operands, node.operands[::-1]):
+        if node.dtype == np.bool_ and is_filled(other, neutral):
+            return stretch(x, node)
+    return None
+
+
 @rules.nested(ops.INVERT, of=[ops.INVERT])
 def invert(node: Node, x: Node) -> Node | None:
     """~~x -> x"""

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from scanjit import errors
-from scanjit.ir import PART, Graph, Node, Op, rebuild, rebuilt, users_among, walk, walk_inside, with_params
+from scanjit.ir import PART, Graph, Node, Op, rebuild, rebuilt, users_among, walk, walk_inside, with_body
 from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import zeros_like
 from scanjit.records import record
@@ -198,7 +198,7 @@ class Rewriter:
         if "body" in node.params:
             body = self._body(node.params["body"], node.op.is_branch)
             if body is not node.params["body"]:
-                return with_params(node, body=body)
+                return with_body(node, body)
         applied = self.rules.apply(node, self.used)
         if applied is None:
             return node
@@ -270,7 +270,7 @@ def in_bodies(
         if body not in known:
             function = in_branches if in_branches is not None and node.op.is_branch else change
             known[body] = body.with_outputs(function(list(body.outputs)))
-        return node if known[body] is body else with_params(node, body=known[body])
+        return node if known[body] is body else with_body(node, known[body])
 
     if all(changed(node) is node for node in walk(outputs) if "body" in node.params):
         return list(outputs)

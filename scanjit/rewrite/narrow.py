@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import PART, Node, apply, constant, rebuilt, walk, walk_inside, with_params
+from scanjit.ir import PART, Node, apply, constant, rebuilt, walk, walk_inside, with_body
 from scanjit.ops.contraction import CONTRACT, Labels
 from scanjit.ops.elementwise import ABS, LESS, NOT_EQUAL, where
 from scanjit.ops.extremes import SUPREMUM
@@ -90,7 +90,7 @@ def with_narrow_products(
         body = new.params.get("body")
         if body is not None:
             inside = with_narrow_products(body.outputs, weights, (), measured, (*path, old))
-            return with_params(new, body=body.with_outputs(inside))
+            return with_body(new, body.with_outputs(inside))
         if not is_to_narrow(new):
             return None
         with errors.located(new.where):

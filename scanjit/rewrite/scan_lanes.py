@@ -16,7 +16,7 @@ from functools import reduce
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import Node, constant, dependents, rebuild, rebuilt, replace, walk, with_params
+from scanjit.ir import Node, constant, dependents, rebuild, rebuilt, replace, walk, with_body
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.elementwise import ADD, EQUAL, where
 from scanjit.ops.extremes import FEW_PLACES, FEW_TRUTHS, MAX, MIN, ArgReduction
@@ -57,7 +57,7 @@ def _changed(scan: Node, notes: list[Note]) -> Node | None:
         return None
     if any(node.op is SCATTER for node in made):
         notes.append(Note("changes_in_lanes", scan.where, "elements of small arrays are chosen in lanes"))
-    return with_params(scan, body=body.with_outputs(replace(body.outputs, made)))
+    return with_body(scan, body.with_outputs(replace(body.outputs, made)))
 
 
 def _by_elements(carries: Sequence[Node], outputs: Sequence[Node]) -> set[Node]:

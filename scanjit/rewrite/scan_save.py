@@ -13,7 +13,7 @@ from dataclasses import field
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import ORIGINS, PART, Node, rebuilt, replace, users_among, walk, with_params
+from scanjit.ir import ORIGINS, PART, Node, rebuilt, replace, users_among, walk, with_body, with_params
 from scanjit.ops.elementwise import DIV
 from scanjit.ops.extremes import compared_with_extreme
 from scanjit.ops.index import GATHER
@@ -364,7 +364,7 @@ def with_stored(outputs: Sequence[Node], stored: str, given: Sequence[Node] = ()
         body = new.params.get("body")
         if old in known or body is None:
             return old if old in known else None
-        new = with_params(new, body=body.with_outputs(with_stored(body.outputs, stored)))
+        new = with_body(new, body.with_outputs(with_stored(body.outputs, stored)))
         return with_params(new, stored=stored) if new.op is SCAN and not new.params["gradient"] else new
 
     return _planned(rebuilt(outputs, marked), lambda scan: [] if scan in known else _plans_of_carries(scan, known))

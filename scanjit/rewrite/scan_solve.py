@@ -6,7 +6,7 @@ rows are divided by their pivots first, one division is left to wait for: all ot
 """
 
 from scanjit import errors
-from scanjit.ir import Node, rebuilt, replace, walk, with_params
+from scanjit.ir import Node, rebuilt, replace, walk, with_body
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import Note, in_bodies
 from scanjit.rewrite.loop import OpenScan
@@ -33,4 +33,4 @@ def _changed(scan: Node, notes: list[Note]) -> Node | None:
     if not found:
         return None
     notes.append(Note("early_quotients", scan.where, "a small system is divided by its pivots before its step"))
-    return with_params(scan, body=body.with_outputs(replace(list(body.outputs), found)))
+    return with_body(scan, body.with_outputs(replace(list(body.outputs), found)))

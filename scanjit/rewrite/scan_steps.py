@@ -167,10 +167,7 @@ class _Level:
         new = level.rewritten(list(body.outputs))
         if all(a is b for a, b in zip(new, body.outputs, strict=True)):
             return node
-        graph = Graph.of(body.inputs, new)
-        first = roles.carries + roles.sequences if roles is not None else 0
-        sizes = ir.sizes_in(graph, node.operands if roles is not None else node.operands[1:], first)
-        return ir.with_params(node, body=graph, sizes=sizes)
+        return ir.with_body(node, Graph.of(body.inputs, new))
 
     # ---- what is known before ----------------------------------------------------------------------------------------
 

@@ -1,9 +1,11 @@
-"""Sizes that do not fit in a branch: of `ifelse(c, lambda: filter(f, x)[-1], 0)`, where no row of `x` is kept.
+"""Sizes that do not fit in a branch or a step: of `ifelse(c, lambda: filter(f, x)[-1], 0)`, where no row of `x` is
+kept, or of `x[:k][2]`, where a step computes k.
 
-Sizes outside of branches, and sizes of arguments, are checked before anything runs. In a branch, a computed size that
-does not fit is an error only if the branch is taken, which is known only when the function runs. Such a branch must not
-run, because its memory is planned by its sizes. A loop with such a branch in its step returns one more value: whether
-the branch was taken in any of its steps.
+Other sizes are checked before anything runs. In a branch, a computed size that does not fit is an error only if the
+branch is taken, which is known only when the function runs. Such a branch must not run, because its memory is planned
+by its sizes. A loop in whose steps sizes may not fit returns one more value: whether they did not in any of the steps.
+The checks are made of the graph as it was written. So rewriting rules may take an op for a cheaper one that has no
+check: `ones(k)[-1]` becomes 1.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from scanjit.ir import (
     walk,
 )
 from scanjit.ops.branch import IFELSE, branch, captured, opened
-from scanjit.ops.elementwise import GREATER, NOT_EQUAL
+from scanjit.ops.elementwise import LESS, NOT_EQUAL
 from scanjit.ops.extremes import ALL
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.scan import SCAN
@@ -41,12 +43,12 @@ def without_unfit(
     outputs: Sequence[Node], varying: Collection[Node] = (), step: bool = False
 ) -> tuple[list[Node], list[Node]]:
     """The outputs, changed so that a branch whose sizes do not fit does not run (its results are zeros); and bool
-    scalars, one of which is true if such a branch was taken. This is for graphs in which no branch computes a size.
+    scalars, one of which is true if such a branch was taken, or if the sizes of a step did not fit.
 
-    Sizes that depend on `varying` nodes, which have another value in each step, are left alone: loops over them count
-    their steps. In a `step`, a size does not fit either if computing it reads outside of an array.
+    A branch with sizes that depend on `varying` nodes, which have another value in each step, runs anyway: its memory
+    is planned for the largest ones. In a `step`, a size does not fit either if computing it reads outside of an array.
     """
-    if not any(node.op is IFELSE for node in ir.walk_inside(outputs)):
+    if ir.sizes_are_given(outputs):
         return list(outputs), []
     moving = ir.dependents(walk(outputs), varying)
     results: dict[Node, Sequence[Node] | Mapping[int, Node]] = {}
@@ -68,11 +70,13 @@ def without_unfit(
 
 def _with_fitting_steps(scan: Node, varying: Collection[Node], _: bool) -> tuple[Mapping[int, Node], Node] | None:
     """The results of a loop in whose step no branch runs whose sizes do not fit, and a bool: whether such a branch was
-    taken in a step. None if all sizes certainly fit."""
+    taken in a step, or the sizes of a step itself did not fit. None if all sizes certainly fit."""
     loop = OpenScan.of(scan)
     inside = [*(c.inner for c in loop.carries), *loop.xs.values()]
     inside += [inner for operand, inner in loop.consts.items() if operand in varying]
     new, found = without_unfit(loop.outputs, inside, step=True)
+    outside = {*loop.consts.values()}
+    found += [broken(c) for c in conditions(walk(loop.outputs)) if not _are_outside(_values(c), outside)]
     if not found:
         return None
     loop.set_outputs(new)
@@ -91,7 +95,12 @@ def _fitting(node: Node, varying: Collection[Node], step: bool) -> tuple[Sequenc
     pairs = list(zip(inputs, operands, strict=True))
     moving = {inner for inner, operand in pairs if operand in varying}
     made = [without_unfit(half, moving, step) for half in halves]
-    own = [[broken(c) for c in _of_branch(walk(half), moving)] for half, _ in made]
+    own = []  # what decides whether a branch can run
+    for half, found in made:
+        order = walk(half)
+        moved, relations = ir.dependents(order, moving), [c for c in conditions(order) if _values(c)]
+        own.append([broken(c) for c in relations if moved.isdisjoint(_values(c))])
+        found += [broken(c) for c in relations if not moved.isdisjoint(_values(c))]
     if step:
         for (half, _), unfit_sizes in zip(made, own, strict=True):
             safe = [computable([size]) for size in _reading_sizes(half, {*inputs}, moving)]
@@ -115,17 +124,6 @@ def _reading_sizes(outputs: Sequence[Node], inputs: Collection[Node], varying: C
     moving = ir.dependents(order, varying)
     used = dict.fromkeys(size for node in order for size in node.applied.sizes if size not in inputs)
     return [size for size in used if size not in moving and any(node.op in _INDEXED for node in ir.walk_inside([size]))]
-
-
-def _of_branch(order: Sequence[Node], varying: Collection[Node]) -> list[Condition]:
-    """The relations that decide whether a branch can run: between computed sizes that do not vary. Relations between
-    other sizes are checked before anything runs."""
-    moving, found = ir.dependents(order, varying), []
-    for c in conditions(order):
-        values = [a.node for dim in (c.left, c.right) for a in types.atoms(dim) if a.kind == "value"]
-        if values and moving.isdisjoint(values):
-            found.append(c)
-    return found
 
 
 def _taken_unfit(node: Node, unfit: Sequence[Node], varying: Collection[Node]) -> Node:
@@ -233,18 +231,29 @@ def _collected(node: Node) -> list[Condition]:
         inferred_types(node)
     if node.op is SCAN:
         body = node.params["body"]
-        sizes = {body.inputs[i].dim_atom: dim for i, dim in node.params["sizes"]}
+        sizes = {body.inputs[i]: dim for i, dim in node.params["sizes"]}
+        outside = {inner.dim_atom: dim for inner, dim in sizes.items()}
         for c in conditions(body.nodes()):
-            inside = {a.node for dim in (c.left, c.right) for a in types.atoms(dim) if a.kind == "value"}
-            if all(value.is_closed or value.dim_atom in sizes for value in inside):
-                left, right = (types.substitute(dim, sizes) for dim in (c.left, c.right))
+            if _are_outside(_values(c), sizes):
+                left, right = (types.substitute(dim, outside) for dim in (c.left, c.right))
                 found.append(c._replace(left=left, right=right))
     return found
 
 
+def _values(condition: Condition) -> list[Node]:
+    """The computed sizes that a relation is about. Relations without any are checked before anything runs."""
+    return [atom.node for atom in types.atoms(condition.left, condition.right) if atom.kind == "value"]
+
+
+def _are_outside(values: Iterable[Node], fixed: Collection[Node]) -> bool:
+    """Whether computed sizes are the same in all steps, of which `fixed` are inputs: the graph around has them too."""
+    return all(value.is_closed or value in fixed for value in values)
+
+
 def broken(condition: Condition) -> Node:
     """Whether a relation does not hold."""
-    return apply(GREATER if condition.kind == "<=" else NOT_EQUAL, dim_node(condition.left), dim_node(condition.right))
+    left, right = dim_node(condition.left), dim_node(condition.right)
+    return apply(LESS, right, left) if condition.kind == "<=" else apply(NOT_EQUAL, left, right)
 
 
 def _any(conditions: Sequence[Node]) -> Node:

@@ -119,7 +119,7 @@ class Staged:
             self._learn(sizes, values, stage.sizes)
             left = runtime_sizes.check(left, sizes)
         if any(values[number] for number in recipe.unfit):
-            raise Unfit("a size that is computed in a branch of ifelse does not fit")
+            raise Unfit("a size that is computed in a step of a loop or in a branch of ifelse does not fit")
         return [values[number] for number in recipe.outputs]
 
     def _learn(self, sizes: dict[Atom, int], values: list[np.ndarray], new: list[tuple[Atom, int]]) -> None:

@@ -227,7 +227,7 @@ def _of_array(item: Any, axis: int, n: Dimension, reads: bool) -> _Indexed:
             return _Indexed("drop", axis, _position(known, n, axis))
         if isinstance(known - n, int) and known - n == -1:  # x[x.shape[0] - 1]
             return _Indexed("drop", axis, AxisSlice(known, 1, 1))
-        if not_negative(known):
+        if not_negative(known) and all(atom.kind == "size" for atom in types.atoms(known)):
             return _Indexed("drop", axis, AxisSlice(known, 1, 1))
     return _Indexed("array", axis, places=index_array(index, n, axis, reads))
 

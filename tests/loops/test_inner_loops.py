@@ -88,7 +88,7 @@ def test_a_table_that_inner_loops_read_is_changed_in_place() -> None:
     x = sj.vector("x", "float64")
     f = sj.function([x], greater_before(x))
     assert "chosen in lanes" not in str(f.explain())
-    assert "def scatter_" in f.source
+    assert re.search(r"def \w*scatter_", f.source) is not None
 
 
 def test_an_index_outside_in_an_inner_loop_is_an_error() -> None:
