@@ -2,20 +2,21 @@
 
 They keep a stack of their own: Python's is too short for a chain of ten thousand ops."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, MutableMapping, Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
 Result = TypeVar("Result")
 
 
-def bottom_up(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) -> list[Item]:
+def bottom_up(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]], stop: Container[Item] = ()) -> list[Item]:
     """The roots and everything that they depend on. Each item comes once, after the items that it depends on.
 
     Parameters
     ----------
     roots : where to begin.
     below : `below(item)` gives the items that an item depends on, in the order in which the walk is to meet them.
+    stop : items beyond which the walk does not go.
 
     Examples
     --------
@@ -30,7 +31,7 @@ def bottom_up(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) ->
         for item in coming:
             if item in done:
                 continue
-            if others := below(item):
+            if item not in stop and (others := below(item)):
                 path.append((item, coming))
                 coming = iter(others)
                 break

@@ -66,7 +66,7 @@ def computed(node: Node, given: Mapping[Node, Value] = MappingProxyType({})) -> 
             continue
         if top.op in ORIGINS or top.op is SIZE or "body" in top.params or top.several:
             return None
-        if next(own_atoms(top), None) is not None or types.as_int(types.product(top.type.shape)) > _MOST_COMPUTED:
+        if own_atoms(top) or types.as_int(types.product(top.type.shape)) > _MOST_COMPUTED:
             return None
         missing = [arg for arg in top.args if arg not in values]
         stack.extend(missing)

@@ -31,13 +31,9 @@ def remembered_walks() -> AbstractContextManager[object]:
 def walk(roots: Iterable[Node], stop: Container[Node] = (), sizes: bool = True) -> list[Node]:
     """Every node that `roots` depend on, arguments first. The walk lists the nodes in `stop`, but not their arguments.
     Without `sizes`, it leaves out nodes that only dimensions depend on."""
-    if not sizes:
-        return bottom_up(roots, lambda node: () if node in stop else node.operands)
-    if stop != ():
-        return bottom_up(roots, lambda node: () if node in stop else node.args)
     known = _walked.get()
-    if known is None:
-        return bottom_up(roots, attrgetter("args"))
+    if known is None or stop != () or not sizes:
+        return bottom_up(roots, attrgetter("args" if sizes else "operands"), stop)
     roots = list(roots)
     key = tuple(map(id, roots))
     if key not in known:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import ClassVar, Literal, NoReturn, TypedDict, TypeGuard, Unpack
 
 import numpy as np
@@ -345,13 +345,16 @@ class AppliedOp:
     ----------
     op, params : the op, and its parameters.
     arity : how many operands it has.
-    sizes : the nodes whose values the dimensions in `params` use.
+    atoms : the atoms of the dimensions in `params`.
+    sizes : the nodes whose values these dimensions use.
     """
 
-    __slots__ = ("__weakref__", "arity", "op", "params", "sizes")
+    __slots__ = ("__weakref__", "arity", "atoms", "op", "params", "sizes")
 
     def __init__(self, op: Op, params: Params, arity: int) -> None:
-        self.op, self.params, self.arity, self.sizes = op, params, arity, dim_nodes(params)
+        self.op, self.params, self.arity = op, params, arity
+        self.atoms = tuple(dict.fromkeys([atom for value in params.values() for atom in _param_atoms(value)]))
+        self.sizes = _nodes_of(self.atoms)
 
     @classmethod
     def of(cls, op: Op, params: Params, arity: int) -> AppliedOp:
@@ -374,6 +377,8 @@ _parametrized: Interned[tuple[object, ...], AppliedOp] = Interned()
 
 def _freeze(value: object) -> object:
     """A hashable key of a parameter."""
+    if type(value) is int:  # as most are
+        return ("int", value)
     if isinstance(value, tuple | list):
         return (type(value).__name__, *map(_freeze, value))
     if isinstance(value, dict):
@@ -420,24 +425,26 @@ def _inferred(op: Op, operands: Iterable[Node], params: Params) -> tuple[tuple[T
 
 def dim_nodes(params: Params) -> tuple[Node, ...]:
     """The nodes whose values the dimensions in `params` use."""
-    atoms = [atom for value in params.values() for atom in _param_atoms(value)]
+    return _nodes_of([atom for value in params.values() for atom in _param_atoms(value)])
+
+
+def _nodes_of(atoms: Iterable[Atom]) -> tuple[Node, ...]:
     return tuple({atom.node: None for atom in atoms if atom.kind == "value"})
 
 
-def own_atoms(node: Node) -> Iterator[Atom]:
+def own_atoms(node: Node) -> list[Atom]:
     """The atoms of the dimensions in a node's types and parameters, not those in the graph of a loop or branch."""
-    for value in (node.types, *node.params.values()):
-        yield from _param_atoms(value)
+    return [*[atom for type_ in node.types for atom in type_.atoms], *node.applied.atoms]
 
 
-def _param_atoms(value: object) -> Iterator[Atom]:
+def _param_atoms(value: object) -> Iterable[Atom]:
     if isinstance(value, Dim):
-        yield from types.atoms(value)
-    elif isinstance(value, Type):
-        yield from value.atoms
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _param_atoms(item)
+        return types.atoms(value)
+    if isinstance(value, Type):
+        return value.atoms
+    if isinstance(value, tuple | list):
+        return [atom for item in value if type(item) is not int for atom in _param_atoms(item)]
+    return ()
 
 
 def _leaf(name: str, infer: OpFunction[Type], doc: str) -> Op:

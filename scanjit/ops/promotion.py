@@ -87,9 +87,15 @@ class Elementwise(Op):
 
     def _promoted(self, values: Sequence[object]) -> list[Node]:
         """The values as nodes of one dtype, one that the op accepts. Python numbers are weak."""
-        given = [v if is_number(v) else as_node(v) for v in values]
-        scalars = [v for v in given if not isinstance(v, Node)]
+        given = [v if isinstance(v, Node) or is_number(v) else as_node(v) for v in values]
         dtype = common_dtype(given)
+        if not kind_of(dtype).floating or "f" not in self.takes:
+            dtype = self._accepted(dtype, given)
+        return [cast(v, dtype) if isinstance(v, Node) else constant(v, dtype) for v in given]
+
+    def _accepted(self, dtype: DType, given: Sequence[Node | bool | int | float | complex]) -> DType:
+        """The dtype in which the op takes values whose common dtype is `dtype`."""
+        scalars = [v for v in given if not isinstance(v, Node)]
         kind = kind_of(dtype)
         if kind.is_complex:
             self.check_takes_complex(given)
@@ -105,7 +111,7 @@ class Elementwise(Op):
             dtype = np.dtype("int64") if self.result == "bool" else dtype  # a comparison may be in more bits
             if not _fit(scalars, dtype):
                 raise errors.DtypeError("this Python integer does not fit the dtype", got=scalars, expected=dtype)
-        return [cast(v, dtype) if isinstance(v, Node) else constant(v, dtype) for v in given]
+        return dtype
 
     def _batch(
         self, args: Sequence[Node], batched: Sequence[bool], size: Dimension, **params: Parameter
@@ -134,7 +140,7 @@ def common_dtype(values: Sequence[Node | bool | int | float | complex]) -> DType
     the nodes: a float32 divided by `x.shape[0] - 1` is a float32, whether the size is known or not."""
     nodes = [v for v in values if isinstance(v, Node)]
     numbers = [v for v in values if not isinstance(v, Node)]
-    if any(node.type.kind.inexact for node in nodes) and len(nodes) > 1:
+    if len({node.dtype for node in nodes}) > 1 and any(node.type.kind.inexact for node in nodes):
         others = [node for node in nodes if not _is_of_sizes(node)]
         if any(node.type.kind.inexact for node in others):
             return types.promote([node.dtype for node in others], numbers)

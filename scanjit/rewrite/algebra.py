@@ -29,12 +29,12 @@ rewriting is turned off."""
 FOLDED_BYTES = 4096
 
 
-@rules.rule()
+@rules.rule(among=[CONSTANT])
 def fold(node: Node) -> Node | None:
     """op(constants) -> constant, where the result is small."""
     if node.op is BROADCAST_TO or not node.operands or node.several:
         return None
-    if any(arg.op is not CONSTANT for arg in node.args) or next(own_atoms(node), None) is not None:
+    if any(arg.op is not CONSTANT for arg in node.args) or own_atoms(node):
         return None  # a size that is not known may also be a parameter: `table[n]` reads at a place
     if math.prod(types.as_ints(node.type.shape)) * node.dtype.itemsize > FOLDED_BYTES:
         return None
@@ -66,7 +66,7 @@ def uniform_constant(node: Node) -> Node | None:
 # ---- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-@rules.rule(ops.ADD)
+@rules.rule(ops.ADD, among=[CONSTANT, BROADCAST_TO, ops.NEG])
 def add(node: Node) -> Node | None:
     """x + 0 -> x;  0 + x -> x;  x + -y -> x - y;  -x + y -> y - x"""
     a, b = node.operands
@@ -81,7 +81,7 @@ def add(node: Node) -> Node | None:
     return None
 
 
-@rules.rule(ops.SUB)
+@rules.rule(ops.SUB, among=[CONSTANT, BROADCAST_TO, ops.NEG])
 def sub(node: Node) -> Node | None:
     """x - 0 -> x;  0 - x -> -x;  x - -y -> x + y"""
     a, b = node.operands
@@ -94,7 +94,7 @@ def sub(node: Node) -> Node | None:
     return None
 
 
-@rules.rule(ops.MUL)
+@rules.rule(ops.MUL, among=[CONSTANT, BROADCAST_TO, ops.NEG])
 def mul(node: Node) -> Node | None:
     """x * 1 -> x;  x * -1 -> -x;  -x * -y -> x * y;  -x * c -> x * -c;  -x * y -> -(x * y);  integers: x * 0 -> 0"""
     a, b = node.operands
@@ -115,7 +115,7 @@ def mul(node: Node) -> Node | None:
     return None
 
 
-@rules.rule(ops.DIV)
+@rules.rule(ops.DIV, among=[CONSTANT, BROADCAST_TO, ops.NEG])
 def div(node: Node) -> Node | None:
     """x / 1 -> x;  -x / -y -> x / y;  x / 2^k -> x * 2^-k (exact)"""
     a, b = node.operands
@@ -144,7 +144,7 @@ def neg(node: Node) -> Node | None:
     return None
 
 
-@rules.rule(functions.POW)
+@rules.rule(functions.POW, among=[CONSTANT, BROADCAST_TO])
 def power(node: Node) -> Node | None:
     """x^0 -> 1;  x^n -> x * x * ...;  x^-n -> 1 / x^n;  x^(1/2) -> sqrt(x)"""
     x, exponent = node.operands
@@ -284,7 +284,7 @@ def _asks(node: Node, condition: Node) -> bool:
     return node.op is ops.WHERE and node.operands[0] is condition
 
 
-@rules.rule(ops.EQUAL, ops.NOT_EQUAL, ops.LESS, ops.LESS_EQUAL, ops.GREATER, ops.GREATER_EQUAL)
+@rules.rule(ops.EQUAL, ops.NOT_EQUAL, ops.LESS, ops.LESS_EQUAL, ops.GREATER, ops.GREATER_EQUAL, among=[ops.WHERE])
 def of_choice(node: Node) -> Node | None:
     """where(c, 1, x) < 2 -> c | (x < 2);  where(c, 2, x) < 2 -> ~c & (x < 2): nothing waits for the choice"""
     choice = next((x for x in node.operands if x.op is ops.WHERE), None)
@@ -369,10 +369,10 @@ def loop_of_no_steps(node: Node, given: Node) -> Node | None:
 # ---- elementwise ops and broadcasts ----------------------------------------------------------------------------------
 
 
-@rules.rule()
+@rules.rule(among=[BROADCAST_TO])
 def elementwise_of_broadcasts(node: Node) -> Node | None:
     """f(broadcast(x), y) -> broadcast(f(x, y)): the op broadcasts by itself"""
-    if not is_elementwise(node) or all(arg.op is not BROADCAST_TO for arg in node.operands):
+    if not is_elementwise(node):
         return None
     bare = [arg.operands[0] if arg.op is BROADCAST_TO else arg for arg in node.operands]
     return stretch(node.op(*bare, **node.params), node)

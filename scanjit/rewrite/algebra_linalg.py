@@ -169,7 +169,7 @@ def sum_of_product(node: Node, used: Callable[[Node], int]) -> Node | None:
     return contract(a, b, left, right, out)
 
 
-@rules.rule(CONTRACT)
+@rules.rule(CONTRACT, among=[DIMSHUFFLE])
 def contract_of_dimshuffle(node: Node) -> Node | None:
     """dimshuffle(a) @ b -> the same contraction of a, with its labels in another order"""
     (a, b), left, right, out = _operands(node)
@@ -209,7 +209,7 @@ def _of_loop(x: Node) -> bool:
     return (x.operands[0] if x.op is SLICE else x).op is PART
 
 
-@rules.rule(CONTRACT)
+@rules.rule(CONTRACT, among=[BROADCAST_TO, DIMSHUFFLE])
 def contract_of_stretched(node: Node) -> Node | None:
     """an operand that does not vary along a label (broadcast, or a new axis of size 1) is taken without it:
     sum_k a_i b_kj -> a_i (sum_k b_kj), for constants a;  where none varies along it, the result is stretched"""

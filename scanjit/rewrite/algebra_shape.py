@@ -349,7 +349,7 @@ def set_slices(node: Node) -> Node | None:
     return _assemble(node, *placed)
 
 
-@rules.rule(ADD)
+@rules.rule(ADD, among=[ADD, SET_SLICE, CONCATENATE])
 def add_of_windows(node: Node) -> Node | None:
     """set(0, [0:a], x) + set(0, [a:b], y) -> concatenate(x, y), and so on; what lies between is 0"""
     terms = [node]
@@ -425,7 +425,7 @@ def _assemble(node: Node, axis: int, parts: list[Placed]) -> Node | None:
     return CONCATENATE(*pieces, axis=axis)
 
 
-@rules.rule()
+@rules.rule(among=[DIMSHUFFLE])
 def elementwise_of_dimshuffles(node: Node) -> Node | None:
     """f(dimshuffle(x, p), dimshuffle(y, p), narrow, number) -> dimshuffle(f(x, y, dimshuffle(narrow, p^-1), number), p)
 

@@ -6,7 +6,6 @@ from scanjit.ir import CONSTANT, ORIGINS, Node, walk
 from scanjit.ops.elementwise import MUL, WHERE
 from scanjit.ops.promotion import CAST, Elementwise
 from scanjit.ops.view import View
-from scanjit.walks import bottom_up
 
 
 def without_end(outputs: Sequence[Node]) -> list[Node]:
@@ -20,7 +19,7 @@ def without_end(outputs: Sequence[Node]) -> list[Node]:
         if node in others or not isinstance(node.op, Elementwise) or node.applied.sizes or _masks(node):
             others.add(node)
             others.update(node.args)
-    met = bottom_up(outputs, lambda node: () if node in others else node.args)
+    met = walk(outputs, others)
     return [node for node in met if node in others and node.op not in ORIGINS and node.op is not CONSTANT]
 
 

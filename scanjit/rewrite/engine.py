@@ -50,6 +50,8 @@ class Rule:
     function: Counting
     of: tuple[Op, ...] = ()
     """The ops of the first operand; any op if there are none."""
+    among: tuple[Op, ...] = ()
+    """Ops of which an operand must be; any op if there are none."""
     counts: bool = False
     """Whether it asks how often an operand is used. The result of any other rule follows from the node alone."""
 
@@ -57,23 +59,29 @@ class Rule:
         """Whether the rule may apply to nodes of an op: it names the op or the op's class, or it is for all ops."""
         return not self.ops or any(op is own or (isinstance(own, type) and isinstance(op, own)) for own in self.ops)
 
+    def takes(self, operands: Sequence[Op]) -> bool:
+        """Whether the rule may apply to nodes with operands of these ops."""
+        first = not self.of or (len(operands) > 0 and operands[0] in self.of)
+        return first and (not self.among or not set(self.among).isdisjoint(operands))
+
 
 class RuleTable:
-    """A table of rules, looked up by the op of the node to replace, and by the op of its first operand."""
+    """A table of rules, looked up by the op of the node to replace, and by the ops of its operands."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self.rules: list[Rule] = list(rules)
         self._of_op: dict[Op, list[Rule]] = {}
-        self._of_node: dict[tuple[Op, Op | None, bool], list[Rule]] = {}
-        """The rules for nodes of an op whose first operand is of an op, and that are settled or not. A new dict for
-        each rule that is added: a node refers to the one for whose rules it was `settled`."""
+        self._of_node: dict[tuple[object, ...], list[Rule]] = {}
+        """The rules for nodes of an op, settled or not, with operands of some ops. A new dict for each rule that is
+        added: a node refers to the one for whose rules it was `settled`."""
 
-    def rule(self, *ops: Op | type[Op]) -> Callable[[Function], Function]:
-        """Decorator: add a rule for nodes of these ops, or of ops of these classes (none given: of any op)."""
+    def rule(self, *ops: Op | type[Op], among: Sequence[Op] = ()) -> Callable[[Function], Function]:
+        """Decorator: add a rule for nodes of these ops, or of ops of these classes (none given: of any op), at least
+        one of whose operands is a node of an op `among` these (none given: of any op)."""
 
         def add(function: Function) -> Function:
             wrapped = functools.wraps(function)(lambda node, used: function(node))
-            self._add(Rule(function.__name__.strip("_"), ops, wrapped))
+            self._add(Rule(function.__name__.strip("_"), ops, wrapped, among=tuple(among)))
             return function
 
         return add
@@ -108,14 +116,15 @@ class RuleTable:
     def of(self, node: Node) -> list[Rule]:
         """The rules that may apply to a node, in the order in which they are tried, those for any op last. If none of
         them has changed the node before, only the rules that count users."""
-        first, settled = node.args[0].op if node.arity else None, node.settled is self._of_node
-        found = self._of_node.get((node.op, first, settled))
+        settled, below = node.settled is self._of_node, [arg.op for arg in node.operands]
+        key = (node.op, settled, below[0] if below else None, frozenset(below))
+        found = self._of_node.get(key)
         if found is None:
             if (named := self._of_op.get(node.op)) is None:
                 some = (rule for rule in self.rules if rule.is_for(node.op))
                 named = self._of_op[node.op] = sorted(some, key=lambda rule: not rule.ops)
-            found = [rule for rule in named if (rule.counts or not settled) and (not rule.of or first in rule.of)]
-            self._of_node[node.op, first, settled] = found
+            found = [rule for rule in named if (rule.counts or not settled) and rule.takes(below)]
+            self._of_node[key] = found
         return found
 
     def apply(self, node: Node, used: Callable[[Node], int]) -> tuple[Rule, Node] | None:

@@ -95,6 +95,8 @@ def escaped(text: str) -> str:
 
 def broadcast(shapes: Sequence[tuple[Dimension, ...]], what: str = "operands") -> tuple[Dimension, ...]:
     """The shape to which shapes broadcast, as in NumPy. Only a dimension known to be 1 is stretched."""
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     ndim = max(map(len, shapes), default=0)
     result: list[Dimension] = [1] * ndim
     for shape in shapes:

@@ -2,7 +2,7 @@
 
 import operator
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -58,6 +58,15 @@ def test_a_node_that_a_table_does_not_change_is_asked_again_only_how_often_it_is
     assert asked == ["2 uses"]
     Rewriter(table | RuleTable())([y])
     assert sorted(asked) == ["1 uses", "2 uses", "any", "any", "tanh"]
+
+
+def test_a_rule_may_ask_for_an_op_among_the_operands() -> None:
+    table, asked = RuleTable(), list[Node]()
+    table.rule(among=[NEG])(asked.append)
+    x, y = symbol("x"), symbol("y")
+    nodes = [x + (-y), (-x) + y, x + y, fn("tanh", x), -x]
+    Rewriter(table)(nodes)
+    assert asked == nodes[:2]
 
 
 def test_passes_with_rules_know_what_local_algebra_has_left() -> None:
@@ -218,8 +227,10 @@ def test_a_graph_that_no_pass_changes_is_walked_once(monkeypatch: pytest.MonkeyP
     y = x * 2 + 1
     made: list[list[Node]] = []
 
-    def counted(roots: Iterable[Node], below: Callable[[Node], Sequence[Node]]) -> list[Node]:
-        made.append(bottom_up(roots, below))
+    def counted(
+        roots: Iterable[Node], below: Callable[[Node], Sequence[Node]], stop: Container[Node] = ()
+    ) -> list[Node]:
+        made.append(bottom_up(roots, below, stop))
         return made[-1]
 
     monkeypatch.setattr("scanjit.ir.graph.bottom_up", counted)
