@@ -200,6 +200,9 @@ def logspace(
     >>> sj.function([], sj.logspace(0, 2, 3), mode="reference")()
     array([  1.,  10., 100.])
     """
+    num = integer(num, "the number of numbers", least=0)
+    if not (np.ndim(base) or any(map(is_symbol, (start, stop, base)))):
+        return constant(np.logspace(start, stop, num, endpoint, base), dtype or of_numbers(start, stop, base, 1.0))
     found = power(base, linspace(start, stop, num, endpoint))
     return found if dtype is None else cast(found, dtype)
 
@@ -209,6 +212,9 @@ def geomspace(
 ) -> Node:
     """`num` numbers from `start` to `stop`, each the same multiple of the one before. Both have one sign.
 
+    With `dtype=int`, what lies behind the point is cut off, as NumPy does. The last bit of a number of symbols may be
+    another one than NumPy's, and 128 may become 127.
+
     Examples
     --------
     >>> import scanjit as sj
@@ -216,7 +222,10 @@ def geomspace(
     array([1., 2., 4., 8.])
     """
     dtype = dtype or of_numbers(start, stop, 1.0)
+    num = integer(num, "the number of numbers", least=0)
     first, last = DIV.prepare((start, stop))
+    if not is_symbol(start) and not is_symbol(stop):
+        return constant(np.geomspace(start, stop, num, endpoint), dtype or first.dtype)
     share = linspace(0.0, as_tensor(1.0, pieces(first)[0].dtype), num, endpoint)
     share = share[(slice(None), *(None,) * max(first.ndim, last.ndim))]
     found = first * power(last / first, share)

@@ -340,6 +340,9 @@ def test_evenly_spaced_numbers_between_symbols() -> None:
         lambda lib, x, y, z: lib.linspace(x, 3, 0),
         lambda lib, x, y, z: lib.linspace(x - 3.1, 46, 50, dtype="int64"),
         lambda lib, x, y, z: lib.linspace(-1, 1, 4, dtype="int8"),
+        lambda lib, x, y, z: lib.geomspace(1, 1000, 4, dtype="int64"),
+        lambda lib, x, y, z: lib.geomspace([-1, 2], [-256, 1024], 9, dtype="int32"),
+        lambda lib, x, y, z: lib.logspace(0, 3, 4, dtype="int64"),
     ]
     given = 0.1, np.array([1.5, -2.0], "float32"), 1 + 2j
     found = sj.function([x, y, z], [make(sj, x, y, z) for make in makes], mode="reference")(*given)
