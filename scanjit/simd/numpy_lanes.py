@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scanjit.kinds import KINDS, Kind, integer_of
 
 from .halves import converted
-from .lanes import ARITHMETIC, COMPARISONS, Lanes, check_operator
+from .lanes import ARITHMETIC, COMPARISONS, Lanes
 
 _BOOL = KINDS["bool"]
 
@@ -163,39 +163,3 @@ def splat_array(number: Any, kind: Kind, lanes: int) -> npt.NDArray[Any]:
         if number != 0:  # 0.0 and -0.0 are one key
             _SPLATS[key] = found
     return found
-
-
-def _install_operators() -> None:
-    """Direct versions of the operators between vectors of one type: most of the emulator's time is spent in them."""
-
-    def install(name: str, op: str, ufunc: Callable[..., Any], compares: bool, general: Callable[..., Any]) -> None:
-        allowed = {kind.name for kind in KINDS.values() if _is_allowed(op, kind)}
-
-        def operator(self: NumpyLanes, other: Any) -> Any:
-            kind = self.kind
-            if type(other) is NumpyLanes and other.kind is kind and other.lanes == self.lanes and kind.name in allowed:
-                return NumpyLanes(ufunc(self.array, other.array), _BOOL if compares else kind)
-            if type(other) is float and kind.floating and kind.name in allowed:
-                number = splat_array(other, kind, self.lanes)
-                return NumpyLanes(ufunc(self.array, number), _BOOL if compares else kind)
-            return general(self, other)
-
-        setattr(NumpyLanes, name, operator)
-
-    special = {"div": "__truediv__", "shl": "__lshift__", "shr": "__rshift__"}
-    for op, (_, ufunc) in ARITHMETIC.items():
-        name = special.get(op, f"__{op}__")
-        install(name, op, ufunc, False, getattr(Lanes, name))
-    for op, (_, ufunc) in COMPARISONS.items():
-        install(f"__{op}__", op, ufunc, True, getattr(Lanes, f"__{op}__"))
-
-
-def _is_allowed(op: str, kind: Kind) -> bool:
-    try:
-        check_operator(op, kind)
-    except TypeError:
-        return False
-    return True
-
-
-_install_operators()
