@@ -70,11 +70,6 @@ def parts(made: Any) -> dict[str, object]:
     return {field.name: getattr(made, field.name) for field in fields(made)}
 
 
-def with_parts(made: C, changed: Mapping[str, object]) -> C:
-    """A record with other values of some fields, whose names are known only at run time."""
-    return replace(made, **changed)
-
-
 def _made(cls: Any, eq: bool) -> Any:
     found: dict[str, Field[Any]] = {}
     for base in cls.__mro__[:0:-1]:

@@ -81,15 +81,23 @@ class _Windowed(Cell, ABC):
     def split(self, z: Any, gates: Sequence[str]) -> dict[str, Any]:
         return dict(zip(gates, sj.split(z, len(gates), axis=1), strict=True))
 
-    def peeped(self, z: Any, gate: str, which: str, **cells: Any) -> Any:
-        """A pre-activation plus its peepholes. `cells` has the memories, by the names of the peepholes."""
-        for cell, value in cells.items() if self.peepholes else ():
-            z = z + value * getattr(self, f"W_{cell}to_{gate}{which}")
-        return z
-
-    def cut(self, c: Any) -> Any:
-        """A memory, clipped to the absolute value `cell_clip`."""
+    def memory(self, gates: dict[str, Any], which: str, old: Any, seen: dict[str, Any]) -> Any:
+        """The new memory of an LSTM, clipped. Its peepholes read the memories in `seen`, by their names."""
+        i = self._opened(gates["ingate"], "ingate", which, seen)
+        f = 1 - i
+        if "forgetgate" in gates:
+            f = self._opened(gates["forgetgate"] + self.forget_bias, "forgetgate", which, seen)
+        c = f * old + i * sj.tanh(gates["cell"])
         return c if self.cell_clip is None else sj.clip(c, -self.cell_clip, self.cell_clip)
+
+    def output(self, gates: dict[str, Any], which: str, c: Any, seen: dict[str, Any]) -> Any:
+        """The output of an LSTM with this memory."""
+        return self._opened(gates["outgate"], "outgate", which, seen) * sj.tanh(c)
+
+    def _opened(self, z: Any, gate: str, which: str, seen: dict[str, Any]) -> Any:
+        for cell, value in seen.items() if self.peepholes else ():
+            z = z + value * getattr(self, f"W_{cell}to_{gate}{which}")
+        return sj.sigmoid(z)
 
 
 def _swapped(rows: Iterable[Any]) -> list[Any]:
@@ -160,10 +168,8 @@ class TimeFreqLSTM(_Windowed):
 
     def _window(self, z: Any, old: Any, before: Any) -> tuple[Any, Any]:
         gates = self.split(self.clipped(z + before @ self.W_freq), _GATES)
-        f = sj.sigmoid(self.peeped(gates["forgetgate"] + self.forget_bias, "forgetgate", "", cell_=old))
-        i = sj.sigmoid(self.peeped(gates["ingate"], "ingate", "", cell_=old))
-        c = self.cut(f * old + i * sj.tanh(gates["cell"]))
-        return c, sj.sigmoid(self.peeped(gates["outgate"], "outgate", "", cell_=c)) * sj.tanh(c)
+        c = self.memory(gates, "", old, {"cell_": old})
+        return c, self.output(gates, "", c, {"cell_": c})
 
 
 class GridLSTM(_Windowed):
@@ -258,20 +264,9 @@ class GridLSTM(_Windowed):
         parts = [z] if self.share_weights else sj.split(z, 2, axis=1)
         freq, time = (self.split(part, self._names) for part in (parts[0], parts[-1]))
         seen = {"freq_cell_": freq_old, "time_cell_": old}
-        freq_new, new = self._memory(freq, self._freq, freq_old, seen), self._memory(time, self._time, old, seen)
+        freq_new, new = self.memory(freq, self._freq, freq_old, seen), self.memory(time, self._time, old, seen)
         seen = {"freq_cell_": freq_new, "time_cell_": new}
-        h = sj.sigmoid(self.peeped(time["outgate"], "outgate", self._time, **seen)) * sj.tanh(new)
-        over = sj.sigmoid(self.peeped(freq["outgate"], "outgate", self._freq, **seen)) * sj.tanh(freq_new)
-        return new, h, freq_new, over
-
-    def _memory(self, gates: dict[str, Any], which: str, old: Any, seen: dict[str, Any]) -> Any:
-        """The new memory of one of the LSTMs."""
-        i = sj.sigmoid(self.peeped(gates["ingate"], "ingate", which, **seen))
-        if self.coupled:
-            f = 1 - i
-        else:
-            f = sj.sigmoid(self.peeped(gates["forgetgate"] + self.forget_bias, "forgetgate", which, **seen))
-        return self.cut(f * old + i * sj.tanh(gates["cell"]))
+        return new, self.output(time, self._time, new, seen), freq_new, self.output(freq, self._freq, freq_new, seen)
 
 
 class GridState(NamedTuple):

@@ -248,16 +248,26 @@ def uses(outputs: Iterable[Node]) -> dict[Node, list[Node]]:
     return found
 
 
-def map_scans(outputs: Sequence[Node], change: Callable[[Node, Node], Mapping[int, Node] | None]) -> list[Node]:
-    """Replace the results of scans: `change(before, scan)` gives nodes for its parts (by index), or None to leave it.
+Results = Mapping[int, Node] | Sequence[Node]
+"""Nodes for the parts of a node with several results, by index."""
 
-    Scans are met in the order of their dependence, with their operands already replaced (`before`: as it was in
+
+def map_scans(outputs: Sequence[Node], change: Callable[[Node, Node], Results | None]) -> list[Node]:
+    """Replace the results of scans, as `map_several` does."""
+    return map_several(outputs, lambda old, new: change(old, new) if old.op is SCAN else None)
+
+
+def map_several(outputs: Sequence[Node], change: Callable[[Node, Node], Results | None]) -> list[Node]:
+    """Replace the results of nodes that have several: `change(before, node)` gives nodes for its parts, or None to
+    leave it.
+
+    Nodes are met in the order of their dependence, with their operands already replaced (`before`: as it was in
     `outputs`). Bodies are not entered.
     """
-    results: dict[Node, Mapping[int, Node] | None] = {}
+    results: dict[Node, Results | None] = {}
 
     def replaced(old: Node, new: Node) -> Node | None:
-        if old.op is SCAN:
+        if old.several:
             results[old] = change(old, new)
         given = results.get(old.args[0]) if old.op is PART else None
         return None if given is None else given[old.params["index"]]

@@ -11,7 +11,7 @@ check: `ones(k)[-1]` becomes 1.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from scanjit import ir, types
 from scanjit.ir import (
@@ -24,7 +24,6 @@ from scanjit.ir import (
     dim_node,
     inferred_types,
     new_input,
-    rebuilt,
     replace,
     walk,
 )
@@ -35,6 +34,7 @@ from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import zeros_like
+from scanjit.rewrite.engine import Results, map_several
 from scanjit.rewrite.loop import OpenCarry, OpenScan
 from scanjit.types import Condition
 
@@ -51,24 +51,21 @@ def without_unfit(
     if ir.sizes_are_given(outputs):
         return list(outputs), []
     moving = ir.dependents(walk(outputs), varying)
-    results: dict[Node, Sequence[Node] | Mapping[int, Node]] = {}
     found: list[Node] = []
 
-    def replaced(old: Node, new: Node) -> Node | None:
-        fitting = {IFELSE: _fitting, SCAN: _with_fitting_steps}.get(new.op)
-        if fitting is not None:
-            varies = {x for x, before in zip(new.operands, old.operands, strict=True) if before in moving}
-            made = fitting(new, varies, step)
-            if made is not None:
-                results[old], unfit = made
-                found.append(unfit)
-        given = results.get(old.args[0]) if old.op is PART else None
-        return None if given is None else given[old.params["index"]]
+    def fitting(old: Node, new: Node) -> Results | None:
+        function = {IFELSE: _fitting, SCAN: _with_fitting_steps}.get(new.op)
+        varies = {x for x, before in zip(new.operands, old.operands, strict=True) if before in moving}
+        made = None if function is None else function(new, varies, step)
+        if made is None:
+            return None
+        found.append(made[1])
+        return made[0]
 
-    return rebuilt(outputs, replaced), found
+    return map_several(outputs, fitting), found
 
 
-def _with_fitting_steps(scan: Node, varying: Collection[Node], _: bool) -> tuple[Mapping[int, Node], Node] | None:
+def _with_fitting_steps(scan: Node, varying: Collection[Node], _: bool) -> tuple[Results, Node] | None:
     """The results of a loop in whose step no branch runs whose sizes do not fit, and a bool: whether such a branch was
     taken in a step, or the sizes of a step itself did not fit. None if all sizes certainly fit."""
     loop = OpenScan.of(scan)
@@ -87,7 +84,7 @@ def _with_fitting_steps(scan: Node, varying: Collection[Node], _: bool) -> tuple
     return made.parts(), made.carry(taken)
 
 
-def _fitting(node: Node, varying: Collection[Node], step: bool) -> tuple[Sequence[Node], Node] | None:
+def _fitting(node: Node, varying: Collection[Node], step: bool) -> tuple[Results, Node] | None:
     """The results of an ifelse that does not run a branch whose sizes do not fit, and a bool: whether such a branch was
     taken. None if all sizes certainly fit."""
     inputs, *halves = opened(node)

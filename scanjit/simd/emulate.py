@@ -193,10 +193,6 @@ def _barrier(address: int, thread: int, threads: int, line: int) -> None:
         raise ValueError("the emulation runs one thread")
 
 
-def _wait_for_first(address: int, thread: int, threads: int, line: int) -> None:
-    _barrier(address, thread, threads, line)
-
-
 def _first_share(address: int, thread: int, threads: int, shares: int, line: int) -> int:
     _barrier(address, thread, threads, line)
     return thread
@@ -273,7 +269,7 @@ def _plain(name: str, memory: Allocations) -> Emulated:
         "keep_branch": lambda: None,
         "stack": lambda nbytes: memory.allocate(nbytes, "stack", tracked=False),  # rows may end in what nobody wrote
         "barrier": _barrier,
-        "wait_for_first": _wait_for_first,
+        "wait_for_first": _barrier,
         "first_share": lambda *operands: _first_share(*operands) if operands[3] else operands[1],
         "next_share": lambda *operands: _next_share(*operands) if operands[3] else -1,
         "first_piece": _first_piece,

@@ -55,7 +55,7 @@ class Statement(ABC, metaclass=records.Quick):
     def with_suites(self, *suites: Sequence[Statement]) -> Self:
         """The same statement with other `suites`."""
         changed = dict(zip(self.suite_names, map(tuple, suites), strict=True))
-        return records.with_parts(self, changed) if changed else self
+        return records.replace(self, **changed) if changed else self
 
     @property
     def counters(self) -> tuple[Dimension, ...]:
@@ -74,7 +74,7 @@ class Statement(ABC, metaclass=records.Quick):
     def rebased(self, place: Rebase) -> Self:
         """The same statement with elements at other places, also in its inner statements."""
         changed = {name: _rebased(part, place) for name, part in records.parts(self).items()}
-        return records.with_parts(self, changed)
+        return records.replace(self, **changed)
 
     @property
     def ends_early(self) -> bool:
