@@ -18,10 +18,13 @@ from scanjit.schedule.nests import (
     LINE,
     Access,
     Buffer,
+    Literal,
     Load,
     Nest,
+    NestLoop,
     Reduce,
     Ref,
+    Store,
     Tile,
     TimeLoop,
     Value,
@@ -124,6 +127,7 @@ def brief(loop: TimeLoop, vectors: int = 1) -> Brief | None:
     )
     if most == 0:
         return None
+    suite = [_in_whole_vectors(nest, some, max(wide), vectors) for nest in suite]
     return Brief(replace(loop, suite=tuple(suite)), some, most, lanes, vectors, tuple(rows))
 
 
@@ -207,6 +211,31 @@ def _tile(nest: Nest, tile: Tile, sizes: tuple[Dimension, ...], vectors: int) ->
     elif tile.rows is None or tile.rows.size not in sizes or not types.not_negative(tile.lanes * tile.vectors - size):
         return alone
     return replace(alone, rows=None, row_block=1, group=1, matrices=False)
+
+
+def _in_whole_vectors(nest: Nest, sizes: tuple[Dimension, ...], lanes: int, vectors: int) -> Nest:
+    """A nest that computes a few elements of rows, or copies one element or a literal into rows: with vectors of so
+    many lanes, which all hold the one element. What is stored is then all of a row's vector (see `memory`), for which
+    the next load does not wait. Another nest stays as it is."""
+    outer, last, tile = nest.space[:-1], nest.space[-1] if nest.space else NestLoop(1), nest.tile or Tile()
+    if outer or nest.sequential or not all(_is_in_row(store, last, sizes, lanes) for store in nest.stores):
+        return nest
+    single = last.size != 0 and types.not_negative(1 - last.size)  # in this variant, its size is 1
+    if single and all(isinstance(value, Literal | Load) for value in nest.values):
+        one, stores = NestLoop(1), {store.access for store in nest.stores}
+        nest = nest.rebuilt(lambda a: replace(a, strides={one: 1} if a in stores else {}), space=[one])
+        return replace(nest, tile=Tile(lanes=lanes, vectors=vectors, brief=(1, *sizes), wide=vectors))
+    known = isinstance(last.size, int) and 1 < last.size <= lanes
+    if not known or tile.lanes == 1 or tile.horizontal:
+        return nest
+    return replace(nest, tile=replace(tile, lanes=lanes, vectors=vectors, brief=(last.size, *sizes), wide=vectors))
+
+
+def _is_in_row(store: Store, last: NestLoop, sizes: tuple[Dimension, ...], lanes: int) -> bool:
+    """Whether a store writes neighbours in a row with room."""
+    access, plain = store.access, not store.indices and not store.add
+    apart = access.panel is None and access.strides in ({}, {last: 1})
+    return plain and apart and access.buffer.row in sizes and LINE // access.buffer.dtype.itemsize >= lanes
 
 
 class _Stacked:

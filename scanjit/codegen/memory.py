@@ -10,6 +10,7 @@ from scanjit.ops.elementwise import MAXIMUM, MINIMUM, WHERE
 from scanjit.records import replace
 from scanjit.schedule.nests import LINE, Access, Apply, Load, Store
 from scanjit.signatures import DType
+from scanjit.types import Dimension
 
 SHUFFLED = {2: "load_every_second", 4: "load_every_fourth", -1: "load_backwards"}
 """Vectors whose lanes are this many elements apart are loaded by shuffles."""
@@ -90,7 +91,7 @@ def _vectors(frame: Frame, access: Access, point: Point) -> int:
     return room // point.width if isinstance(room, int) else frame.tile.wide
 
 
-def _row(frame: Frame, access: Access, first: int, point: Point) -> str:
+def _row(frame: Frame, access: Access, first: Dimension, point: Point) -> str:
     """The address of a vector of the row that an access is a part of."""
     address, behind = frame.address(access.buffer, access.offset - first), point.vector * point.width
     return f"{address} + {behind * access.buffer.dtype.itemsize}" if behind else address
@@ -113,19 +114,33 @@ def _slid(frame: Frame, text: str, way: str, count: int, other: str, zeros: str)
     return text
 
 
-def _put_into_row(frame: Frame, access: Access, first: int, text: str, point: Point) -> None:
+def _put_into_row(frame: Frame, access: Access, first: Dimension, text: str, point: Point) -> None:
     """Store a vector that is a part of a row as all of a vector of the row. If it is in a register, it stays there."""
-    name, row, lane = suffix(access.buffer.dtype, point.width), _row(frame, access, first, point), frame.lane
+    behind, lane = point.vector * point.width, frame.lane
     assert lane is not None
-    mask, size, behind = frame.mask(point), frame.size(lane.size), point.vector * point.width
-    if first:
+    if isinstance(first, int) and first > 0 and lane.size != 1:
         frame.memos[-1]["put", access.where(), point.vector] = text
         zeros = _zeros(access.buffer.dtype, point)
         before = frame.memos[-1].get(("put", access.where(), point.vector - 1), zeros)
-        mask = f"head_x{point.width}({size} + {first - behind})"
-        mask += f" & ~head_x{point.width}({first})" if behind == 0 else ""
         text = _slid(frame, text, "up", first, before, zeros)
-    frame.scope.add(f"store({row}, select({mask}, {text}, load_{name}({row})))")
+    name, row = suffix(access.buffer.dtype, point.width), _row(frame, access, first, point)
+    begin, number = (first - behind, frame.size(lane.size)) if isinstance(first, int) else (-behind, frame.size(first))
+    masks = list[str]()
+    if not _reaches_end(access, first, lane.size):
+        masks.append(f"head_x{point.width}({number} + {begin if isinstance(first, int) else begin + 1})")
+    if not isinstance(first, int):
+        masks.append(f"~head_x{point.width}({number} + {begin})")
+    elif begin > 0:
+        masks.append(f"~head_x{point.width}({begin})")
+    value = f"opaque(select({' & '.join(masks)}, {text}, load_{name}({row})))" if masks else text
+    frame.scope.add(f"store({row}, {value})")
+
+
+def _reaches_end(access: Access, first: Dimension, size: Dimension) -> bool:
+    """Whether a part of a row reaches to the end of the row. Then the room behind the row is stored, too: what was in
+    memory there may be numbers with which processors compute slowly."""
+    row = access.buffer.row
+    return row is not None and types.not_negative(first + size - row)
 
 
 def is_paired(frame: Frame, access: Access, point: Point) -> bool:
@@ -177,6 +192,10 @@ def _write(frame: Frame, store: Store, text: str, point: Point) -> None:
     mask = frame.mask(point)
     if step not in (0, store.access.buffer.dtype.itemsize):
         frame.scope.add(f"store_strided({address}, {frame.size(step)}, {text}, {frame.every(point)})")
+    elif 1 in frame.tile.brief:
+        _put_into_row(
+            frame, store.access, types.remainder(store.access.offset, store.access.buffer.shape[-1]), text, point
+        )
     elif mask is None or _has_room(frame, store.access, point):
         frame.scope.add(f"store({address}, {_whole(store, text, point)})")
     elif (first := _in_brief_row(frame, store.access, point)) is not None:

@@ -37,7 +37,9 @@ class Workspace:
         if last is None or last.lasting != sized.lasting:
             self.values = None
         if sized.workspace and self.memory.size < sized.workspace + ALIGNMENT:
-            self.memory, self.values = np.empty(sized.workspace + ALIGNMENT, np.uint8), None
+            # Zeros: what was in memory could be denormal numbers, with which processors compute slowly in lanes without
+            # an element.
+            self.memory, self.values = np.zeros(sized.workspace + ALIGNMENT, np.uint8), None
         entries = self.entries = sized.entries[:]
         self.table, self.status = entries.buffer_info()[0], len(entries) - STATUS_WORDS
         base = -(-address(self.memory) // ALIGNMENT) * ALIGNMENT

@@ -218,6 +218,28 @@ def test_parts_of_rows_of_two_vectors(dtype: str, mode: str) -> None:
         np.testing.assert_allclose(f(x_, start_), wanted(x_, start_), rtol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+def test_ends_of_short_rows_are_stored_as_whole_vectors(dtype: str, mode: str) -> None:
+    """One element or two at the ends of a row. Where the last one lies is known in a call."""
+
+    def step(x: Any, s: Any, w: Any, v: Any) -> Any:
+        zeros = sj.zeros(2, dtype)
+        moved = sj.concatenate([x[None], s[2:] - s[:-2], zeros[:1]])
+        kept = sj.concatenate([sj.maximum(w[:-1], s[1:]), w[-1:]])
+        return moved, kept, sj.concatenate([zeros, v[:-2] + w[2:]])
+
+    x, start = sj.tensor(("T",), dtype, "x"), sj.tensor(("N",), dtype, "start")
+    rows = [found[-1] for found in sj.scan(step, x, [start, start, start])]
+    f, wanted = (sj.function([x, start], rows, mode=each) for each in (mode, "reference"))
+    for size in (2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 31, 33):
+        given = [np.arange(length).astype(dtype) for length in (9, size)]
+        for got, right in zip(f(*given), wanted(*given), strict=True):
+            np.testing.assert_allclose(got, right, rtol=1e-6)
+    short = [body for body in f.source.split("\ndef ") if "begin" not in body and "opaque(select(" in body]
+    assert short and not any("store_masked(" in body for body in f.source.split("\ndef ") if "begin" not in body)
+
+
 @pytest.mark.parametrize("model", [hidden, filtered])
 def test_rows_lie_on_the_stack(model: Model) -> None:
     x, A, start = sj.tensor(("T", "N"), name="x"), sj.tensor(("N", "N"), name="A"), sj.tensor(("N",), name="start")

@@ -312,8 +312,8 @@ class Guard:
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
 
-    def empty(self, shape: Any, dtype: Any = float) -> np.ndarray:
-        """Memory full of garbage, guarded."""
+    def zeros(self, shape: Any, dtype: Any = float) -> np.ndarray:
+        """Memory full of garbage instead of zeros, on which no result may depend, guarded."""
         kind = np.dtype(dtype)
         nbytes = int(np.prod(shape)) * kind.itemsize
         whole = np.full(nbytes + 2 * self.MARGIN + 64, self.PATTERN, np.uint8)
