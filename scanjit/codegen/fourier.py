@@ -34,7 +34,7 @@ from scanjit.codegen.names import suffix
 from scanjit.codegen.pairs import Form, Pair, Pairs, Span
 from scanjit.codegen.roots import find_length
 from scanjit.codegen.source import Parameters, Source
-from scanjit.ops.passes import LARGEST_FACTOR, Number, factors, is_written_out, length_of_pairs, table_of
+from scanjit.ops.passes import LARGEST_FACTOR, Number, is_written_out, length_of_pairs, passes, table_of
 from scanjit.schedule.nests import Fourier, NestLoop, Tile
 from scanjit.target import Target
 
@@ -121,12 +121,12 @@ class _Writer:
     def _known(self, odd: bool) -> None:
         """The passes, one after the other; and before or after them, the lines that half spectra need."""
         h = int(self.h)
-        plan, done, here, offset = factors(h), 1, "given", 0
+        plan, here = passes(h), "given"
         homes = ("more", "spare") if odd else ("result", "spare") if self.forth else ("spare", "result")
         if self.back:
             here = homes[(len(plan) + 1) % 2]
             (self._spread if odd else self._from_half)(here)
-        for i, radix in enumerate(plan):
+        for i, (radix, left, done, offset) in enumerate(plan):
             last = i == len(plan) - 1
             there = "result" if last and not self.forth else homes[(len(plan) - i) % 2]
             forms: tuple[Form, Form] = (
@@ -134,13 +134,11 @@ class _Writer:
                 "planes" if not last or self.forth else "reals" if odd else "pairs",
             )
             self.add(*LOOK)
-            left = h // radix // done
             if done == 1:
                 self._first_pass(radix, left, offset, here, there, forms)
             else:
                 self._later_pass(radix, left, done, offset, here, there, forms[1])
-            offset += (0 if done == 1 else 2 * (radix - 1) * done) + (0 if is_written_out(radix) else 2 * radix)
-            done, here = done * radix, there
+            here = there
         if self.forth:
             (self._cut if odd else self._to_half)(here)
         if self.whole:
@@ -155,9 +153,7 @@ class _Writer:
         x = self.pairs.element(here, span, form)
         y = self.pairs.element(here, Span(f"{self.h} - {span.wide - 1} - k", span.wide, around), form)
         y = self.new(f"reversed_lanes({y[0]}, {y[0]})"), self.new(f"reversed_lanes({y[1]}, {y[1]})")
-        power = self.pairs.two_planes(f"roots + k*{self.size}", f"({self.h} + 1)", span)
-        total = self.new(f"{x[0]} + {y[0]}"), self.new(f"{x[1]} - {y[1]}")
-        return total, self.pairs.times((self.new(f"{x[0]} - {y[0]}"), self.new(f"{x[1]} + {y[1]}")), power)
+        return self.pairs.joined(x, y, self.pairs.two_planes(f"roots + k*{self.size}", f"({self.h} + 1)", span))
 
     def _inner(self, change: Callable[[Span], None]) -> None:
         """A loop over the elements from 1 to h - 1."""

@@ -17,7 +17,7 @@ from scanjit.codegen.names import suffix
 from scanjit.codegen.pairs import Pair, Pairs
 from scanjit.codegen.roots import choose_radix
 from scanjit.codegen.square import SIDES, turned
-from scanjit.ops.passes import FOUND, Number, factors, is_written_out
+from scanjit.ops.passes import FOUND, Number, is_written_out, passes
 from scanjit.schedule.nests import Fourier, most_across
 
 
@@ -68,7 +68,7 @@ class Across:
         self.add("table = powers", "done = 1")
         radices = (16, *FOUND) if self.lanes == 16 else FOUND
 
-        def passes(radix: Number) -> None:
+        def of_radix(radix: Number) -> None:
             if radix in (8, 4):  # others may multiply by ones
                 self.block("if done == 1:", lambda: self._pass(radix, "rest", 1, 0))
                 self.block("else:", lambda: self._pass(radix, "rest", "done", 0))
@@ -82,9 +82,9 @@ class Across:
             self.add("rest = left*last")
             word = "if"
             for radix in radices:
-                self.block(f"{word} radix == {radix}:", partial(passes, radix))
+                self.block(f"{word} radix == {radix}:", partial(of_radix, radix))
                 word = "elif"
-            self.block("else:", lambda: passes("radix"))
+            self.block("else:", lambda: of_radix("radix"))
             self.add(f"table += 2*(radix - 1)*done*{self.size}")
             self.block("if radix % 2 == 1:", lambda: self.add(f"table += 2*radix*{self.size}"))
             self.add("done = done*radix")
@@ -170,9 +170,7 @@ class Across:
         """Of the elements x = k and y = h - k: `x + conj(y)`; and `x - conj(y)` times the power k of the root of order
         2h."""
         x, y = self._element("here", "k"), self._element("here", f"{self.h} - k")
-        power = self._broadcast(f"roots + k*{self.size}", f"({self.h} + 1)")
-        total = self.new(f"{x[0]} + {y[0]}"), self.new(f"{x[1]} - {y[1]}")
-        return total, self.pairs.times((self.new(f"{x[0]} - {y[0]}"), self.new(f"{x[1]} + {y[1]}")), power)
+        return self.pairs.joined(x, y, self._broadcast(f"roots + k*{self.size}", f"({self.h} + 1)"))
 
     def _to_half(self) -> None:
         """The half spectrum of real numbers, from the transform of pairs of neighbours."""
@@ -219,13 +217,10 @@ class Across:
 
     def _known(self, h: int) -> None:
         """The passes for a known length."""
-        done, offset = 1, 0
-        for radix in factors(h):
+        for radix, left, done, offset in passes(h):
             if radix > 1:
-                self._pass(radix, h // radix // done, done, offset)
+                self._pass(radix, left, done, offset)
                 self._swap()
-            offset += (0 if done == 1 else 2 * (radix - 1) * done) + (0 if is_written_out(radix) else 2 * radix)
-            done *= radix
 
     def _pass(self, radix: Number, left: Number, done: Number, offset: int) -> None:
         """One pass from `here` to `there`, in the order of elements in memory. The powers of the pass begin at `offset`

@@ -175,6 +175,11 @@ class Pairs:
         """A sum, or a difference."""
         return self.new(f"{x[0]} {sign} {y[0]}"), self.new(f"{x[1]} {sign} {y[1]}")
 
+    def joined(self, x: Pair, y: Pair, power: Pair) -> tuple[Pair, Pair]:
+        """`x + conj(y)`, and `x - conj(y)` times a power."""
+        total = self.new(f"{x[0]} + {y[0]}"), self.new(f"{x[1]} - {y[1]}")
+        return total, self.times((self.new(f"{x[0]} - {y[0]}"), self.new(f"{x[1]} + {y[1]}")), power)
+
     def sums(self, radix: Number, start: Number, wide: int, given: Given, put: Put) -> None:
         """The transform of an odd number of elements, in which each frequency is a sum. The powers of the root begin at
         `start` of the table. Sums and differences of elements at opposite places are kept on the stack."""

@@ -8,6 +8,7 @@ too, which are ones, and those of the root follow for each odd radix.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,6 +53,26 @@ def factors(n: int) -> list[int]:
     return found or [1]
 
 
+class Pass(NamedTuple):
+    """A pass over a row: its factor, the shape (radix, left, done) of the row before it (`scanjit.codegen.fourier`),
+    and where its powers begin in the table."""
+
+    radix: int
+    left: int
+    done: int
+    offset: int
+
+
+def passes(n: int) -> list[Pass]:
+    """The passes for rows of n numbers, in order."""
+    found, done, offset = list[Pass](), 1, 0
+    for radix in factors(n):
+        found.append(Pass(radix, n // radix // done, done, offset))
+        offset += (0 if done == 1 else 2 * (radix - 1) * done) + (0 if is_written_out(radix) else 2 * radix)
+        done *= radix
+    return found
+
+
 def length_of_pairs(n: int) -> int:
     """The length of the complex transform that n real numbers take. Neighbours are the real and the imaginary parts if
     their number is even."""
@@ -61,15 +82,14 @@ def length_of_pairs(n: int) -> int:
 def table_of(n: int, dtype: DType, half: bool = False) -> Array:
     """The table for rows of n numbers. With `half`, the powers of the root of order 2n, from 0 to n, lie behind it: all
     real parts, then all imaginary parts."""
-    pieces, done = [np.zeros(0)], 1
-    for radix in factors(n):
+    pieces = [np.zeros(0)]
+    for radix, _, done, _ in passes(n):
         if done > 1:
             angles = np.outer(np.arange(1, radix), np.arange(done)) % (radix * done) * (2 * math.pi / (radix * done))
             pieces.append(np.stack([np.cos(angles), np.sin(angles)], axis=1).ravel())
         if not is_written_out(radix):
             angles = np.arange(radix) * (2 * math.pi / radix)
             pieces += [np.cos(angles), np.sin(angles)]
-        done *= radix
     if half:
         angles = np.arange(n + 1) * (math.pi / n)
         pieces += [np.cos(angles), np.sin(angles)]
