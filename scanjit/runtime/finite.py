@@ -43,10 +43,9 @@ class Finite(Watch):
         bad = self._made(value, operands)
         if bad is None:
             return
-        inside = f", in {place}" if (place := described(at)) else ""
         infinite = not np.isnan(value[bad])
         raise errors.NonFiniteError(
-            f"the first {'infinity' if infinite else 'NaN'} is made by {node.op.name}{inside}",
+            f"the first {'infinity' if infinite else 'NaN'} is made by {node.op.name}{described(at)}",
             got=f"{_element(value, bad)} of {formula(node, at)}{_inputs(node, operands, value, bad)}",
             expected="finite values, as sj.config.check_finite is on",
             fix=_ALLOW if infinite else None,

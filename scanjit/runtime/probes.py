@@ -49,8 +49,7 @@ class Printing(Watch):
         key = (node, *((m.number, *map(id, m.owner.operands)) for m in at))
         if key not in self._seen:
             self._seen.add(key)
-            place = described(at)
-            print(f"{node.params['message'] or formula(node.args[0], at)}{', in ' + place if place else ''}: {value}")
+            print(f"{node.params['message'] or formula(node.args[0], at)}{described(at)}: {value}")
 
 
 def formula(node: Node, at: At) -> str:
@@ -61,9 +60,9 @@ def formula(node: Node, at: At) -> str:
 
 def failed(node: Node, at: At) -> errors.AssertError:
     """The error that reports a failed assertion."""
-    place, params = described(at), node.params
+    params = node.params
     return errors.AssertError(
-        (params["message"] or "an assertion does not hold") + (f", in {place}" if place else ""),
+        (params["message"] or "an assertion does not hold") + described(at),
         got=params.get("got") or f"{formula(node.operands[1], at)} is false",
         fix=params.get("fix"),
         where=node.where,

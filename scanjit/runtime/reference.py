@@ -249,7 +249,7 @@ def _applied(node: Node, operands: Sequence[Any], params: dict[str, Any], at: At
         if node.op in (GATHER, SCATTER):
             error = outside(node, operands) or error
         error.where = node.where  # where it was raised is a line of this package
-        error.what += f", in {place}" if (place := described(at)) else ""
+        error.what += described(at)
         raise error
 
 

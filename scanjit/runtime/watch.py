@@ -121,8 +121,9 @@ def _arrays(values: Sequence[Any]) -> list[np.ndarray]:
 
 
 def described(at: At) -> str:
-    """The position of a run as text, the innermost step first. "" outside of all loops."""
-    return ", in ".join(f"{_step(m)} of {_title(m.owner)}" for m in reversed(at) if m.owner.op is SCAN)
+    """The position of a run as the end of a sentence, the innermost step first: ", in step 3 of scan 'rnn'". "" outside
+    of all loops."""
+    return "".join(f", in {_step(m)} of {_title(m.owner)}" for m in reversed(at) if m.owner.op is SCAN)
 
 
 def _step(moment: Moment) -> str:
