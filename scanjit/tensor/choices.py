@@ -39,7 +39,7 @@ def array_equal(a: TensorLike, b: TensorLike) -> Node:
 
 def choose(a: TensorLike, choices: Sequence[TensorLike]) -> Node:
     """At each place, the entry of one of several tensors: the one whose number is in `a`. They are broadcast
-    together.
+    together. A number that is negative or too large is an error.
 
     Examples
     --------
@@ -52,6 +52,7 @@ def choose(a: TensorLike, choices: Sequence[TensorLike]) -> Node:
         raise errors.ArgumentError("choose takes integers, and at least one choice", got=number.type)
     dtype = common_dtype([c if is_number(c) else as_tensor(c) for c in choices])
     places, *parts = broadcast_arrays(number, *(cast(as_tensor(c), dtype) for c in choices))
+    places = where(places < 0, len(parts), places)  # not counted from the end
     return take_along_axis(stack(parts), expand_dims(places, 0), 0)[0]
 
 

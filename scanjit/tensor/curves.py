@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import Node, dim_node, is_number
+from scanjit.ir import COMPLEX, Node, dim_node, is_number
 from scanjit.ops.elementwise import DIV, FLOOR, where
 from scanjit.ops.expect import expect
+from scanjit.ops.parts import is_complex
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import window
 from scanjit.ops.stretch import constant_value
 from scanjit.symbol import Axis, TensorLike
+from scanjit.tensor.complex_numbers import imag, real
 from scanjit.tensor.convolution import conv1d
 from scanjit.tensor.creation import arange, zeros
 from scanjit.tensor.cumulative import cumsum
@@ -288,7 +290,7 @@ def interp(
 
     Notes
     -----
-    The result is of the dtype of all that is given; NumPy's is always float64.
+    The result is of the dtype of all that is given; NumPy's is always float64. `fp` may be complex.
 
     Examples
     --------
@@ -296,6 +298,9 @@ def interp(
     >>> sj.function([], sj.interp([0.5, 2.0, 9.0], [0.0, 1.0, 3.0], [10.0, 20.0, 40.0]), mode="reference")()
     array([15., 30., 40.])
     """
+    if is_complex(fp := as_tensor(fp)):
+        ends = [[None if end is None else part(end) for part in (real, imag)] for end in (left, right)]
+        return COMPLEX(*(interp(x, xp, *of_part) for of_part in zip(fp.args, *ends, strict=True)))
     x, xp, fp = DIV.prepare((x, xp, fp))
     if xp.ndim != 1 or fp.ndim != 1:
         raise errors.ShapeError("a curve goes through points of two vectors", got=f"xp: {xp.type}, fp: {fp.type}")

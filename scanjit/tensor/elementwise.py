@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors
-from scanjit.ir import Node, apply
+from scanjit.ir import COMPLEX, Node, apply
 from scanjit.kinds import kind_of
 from scanjit.ops import elementwise as ops, functions, promotion
 from scanjit.ops.elementwise import hypot as hypot
@@ -280,7 +280,7 @@ def clip_gradient(x: TensorLike, low: float, high: float) -> Node:
 
 def round(x: TensorLike, decimals: int = 0) -> Node:
     """The nearest whole number; a number in the middle goes to the even one. With `decimals`, the nearest number with
-    so many decimals.
+    so many decimals. Of complex numbers, both parts are rounded.
 
     Examples
     --------
@@ -289,6 +289,8 @@ def round(x: TensorLike, decimals: int = 0) -> Node:
     array([0.5, 1.5, 2.3])
     """
     x, decimals = as_tensor(x), integer(decimals, "the number of decimals")
+    if is_complex(x):
+        return COMPLEX(*(round(part, decimals) for part in x.args))
     if decimals == 0 or (not x.type.kind.floating and decimals > 0):
         return x if x.type.kind.is_mask else apply(ops.ROUND, x)
     if not x.type.kind.floating:

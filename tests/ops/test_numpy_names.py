@@ -678,3 +678,12 @@ def test_slopes_beside_a_sample_that_is_not_finite() -> None:
         expected = np.gradient(samples)
     np.testing.assert_array_equal(sj.function([x], sj.gradient(x), mode="reference")(samples), expected)
     assert sj.gradient(x, axis=()) == []
+
+
+def test_choose_takes_no_number_outside() -> None:
+    i, v = sj.lvector("i"), sj.vector("v")
+    f = sj.function([i, v], sj.choose(i, [v, -v]), mode="reference")
+    assert np.array_equal(f([0, 1], [2.0, 3.0]), [2.0, -3.0])
+    for number in (2, -1):
+        with pytest.raises(sj.OutOfBoundsError):
+            f([0, number], [2.0, 3.0])
