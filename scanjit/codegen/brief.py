@@ -106,7 +106,7 @@ def brief(loop: TimeLoop, vectors: int = 1) -> Brief | None:
     wide = [nest.tile.lanes for nest in nests if nest.tile is not None and nest.tile.lanes > 1]
     if lanes == 0 or (vectors > 1 and (few < LINE or not sizes or min(wide) < max(wide))):
         return None
-    buffers = [access.buffer for nest in nests for access, _ in nest.accesses()]
+    buffers = [access.buffer for nest in nests for access, _ in nest.accesses]
     sizes |= dict.fromkeys(b.row for b in buffers if b.row is not None and not isinstance(b.row, int))
     counters = set(types.atoms(*loop.counters))
     if any(not counters.isdisjoint(types.atoms(size)) for size in sizes):

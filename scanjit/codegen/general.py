@@ -37,7 +37,7 @@ class General(NamedTuple):
         rows = nest.space[0].size if len(nest.space) > 1 else 1
         if tile.split is not lane:
             return replace(self._named(source, tile), rows=RowRange(rows, None, 0))
-        columns, accesses = self.nest.space[-1], [access for access, _ in self.nest.accesses()]
+        columns, accesses = self.nest.space[-1], [access for access, _ in self.nest.accesses]
         along = {(each.buffer, each.offset): each.buffer.dtype.itemsize for each in accesses if columns in each.strides}
         steps = tuple([along.get(place, 0) for place in source.addresses])
         return replace(self._named(source, tile), rows=RowRange(rows, steps, source.numbers.index(columns.size)))
@@ -71,7 +71,7 @@ def general(nest: Nest) -> General | None:
             return None
     elif types.remainder(lane.size, whole) == 0:
         columns = NestLoop(unknown(lane.size // whole) * whole)
-    elif any(access.buffer.row is not None for access, _ in nest.accesses()):
+    elif any(access.buffer.row is not None for access, _ in nest.accesses):
         return None  # a vector that is not full may have room there
     else:
         columns = NestLoop(unknown(lane.size))
@@ -97,9 +97,7 @@ def _pointwise(nest: Nest) -> bool:
     for value in nest.values:
         if not isinstance(value, Load | Literal | Apply) or (isinstance(value, Load) and value.when != 1):
             return False
-    return all(
-        access.panel is None and access.strides.get(nest.space[-1], 0) in (0, 1) for access, _ in nest.accesses()
-    )
+    return all(access.panel is None and access.strides.get(nest.space[-1], 0) in (0, 1) for access, _ in nest.accesses)
 
 
 def _shareable(nest: Nest, tile: Tile) -> bool:

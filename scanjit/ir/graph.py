@@ -269,12 +269,10 @@ def graphs_in(nodes: Iterable[Node]) -> list[Graph]:
     return bottom_up(found, lambda graph: _graphs_at(graph.nodes())) if found else []
 
 
-def walk_inside(outputs: Iterable[Node]) -> Iterator[Node]:
+def walk_inside(outputs: Iterable[Node]) -> list[Node]:
     """Every node that `outputs` depend on, then every node of the graphs inside of these."""
     order = walk(outputs)
-    yield from order
-    for graph in graphs_in(order):
-        yield from graph.nodes()
+    return [*order, *[node for graph in graphs_in(order) for node in graph.nodes()]]
 
 
 def _graphs_at(nodes: Iterable[Node]) -> list[Graph]:
@@ -283,7 +281,7 @@ def _graphs_at(nodes: Iterable[Node]) -> list[Graph]:
 
 def sizes_are_given(outputs: Iterable[Node]) -> bool:
     """Whether no node computes a size of a graph, or of one inside it: its sizes are numbers and sizes of inputs."""
-    return all(node.dim_ref is None for node in walk_inside(outputs))
+    return all([node.dim_ref is None for node in walk_inside(outputs)])
 
 
 def atoms_of(node: Node) -> Iterator[Atom]:

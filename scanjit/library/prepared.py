@@ -46,7 +46,7 @@ def prepared(made: MadeStage, fixed: Mapping[Atom, int], values: Mapping[int, np
     results = _results(program, fixed, values)
     kept = [life.buffer for life in table.lives[: table.lasting]]
     constants = [(i, results[kept[which]]) for i, which in table.temporaries if which < table.lasting]
-    read = {buffer for s in program.suite if s not in program.once for buffer, _, writes in s.all_refs() if not writes}
+    read = {buffer for s in program.suite if s not in program.once for buffer, writes in s.touched if not writes}
     unread = {i for i, which in table.inputs if program.inputs[which] not in read and which in values}
     numbers: list[tuple[Dimension, list[int]]] = [(1, table.ready), (0, sorted(unread))]
     changed = replace(
@@ -65,7 +65,7 @@ def prepared(made: MadeStage, fixed: Mapping[Atom, int], values: Mapping[int, np
 def _results(program: Program, fixed: Mapping[Atom, int], values: Mapping[int, np.ndarray]) -> dict[Buffer, np.ndarray]:
     """The values of the buffers that the statements that run once leave for all calls. Their code is emulated in
     Python, because it may be for another machine."""
-    inside = {buffer for s in program.once for buffer, _, _ in s.all_refs() if buffer.kind == "temporary"}
+    inside = {buffer for s in program.once for buffer, _ in s.touched if buffer.kind == "temporary"}
     own = [buffer for buffer in inside if buffer not in program.lasting]
     first = replace(
         program,

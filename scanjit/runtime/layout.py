@@ -52,7 +52,7 @@ class Layout:
         results = [(table.out_buffers.index(ref.buffer), ref.offset, ref.shape) for ref in program.outputs]
         has_lapack = any(isinstance(job, LapackCall) for job in jobs_of(program.suite))
         has_guests = any(PREFIX in function.text for function in code.functions)
-        read = {buffer for statement in program.once for buffer, _, writes in statement.all_refs() if not writes}
+        read = {buffer for statement in program.once for buffer, writes in statement.touched if not writes}
         kept_from = [i for i, buffer in enumerate(program.inputs) if buffer in read]
         near_bytes = program.target.level2_bytes
         return cls(table, results, costs, code.pieces, kept_from, code.kept_sizes, has_lapack, has_guests, near_bytes)

@@ -305,15 +305,15 @@ class Lowering:
         needs: dict[Item, bool] = {}
         loads: list[tuple[Value, Task]] = []
         values = walk_values(store.values)
-        for value in values:
-            for of, own_point in (origins[access] for access in value.accesses if access in origins):
-                for item in self.items_of(of):
-                    if own_point and isinstance(item, Task) and item.node is of and item.space is space:
-                        needs.setdefault(item, True)
-                        loads.append((value, item))
-                    else:
-                        needs[item] = False
-                        self._escaping.add(item)
+        for value, access in [(each, access) for each in values for access in each.accesses if access in origins]:
+            of, own_point = origins[access]
+            for item in self.items_of(of):
+                if own_point and isinstance(item, Task) and item.node is of and item.space is space:
+                    needs.setdefault(item, True)
+                    loads.append((value, item))
+                else:
+                    needs[item] = False
+                    self._escaping.add(item)
         after = list(after)
         early = {item for each in self.early for item in self.items_of(each)} if after else set()
         waits = early.intersection(after) - needs.keys()

@@ -8,7 +8,7 @@ Roots of unity depend on a length alone. If nothing else runs once, they are com
 than the one before.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from scanjit import types
 from scanjit.records import replace
@@ -27,7 +27,7 @@ def find_once(program: Program) -> Program:
     found = _staying((s for s in jobs if known.issuperset(types.atoms(*s.dims))), uses)
     # Roots alone: otherwise weights would be packed again for each new length.
     found = found or _staying(filter(_of_length, jobs), uses)
-    made = dict.fromkeys(buffer for statement in found for buffer, writes in _touched(statement) if writes)
+    made = dict.fromkeys(buffer for statement in found for buffer, writes in statement.touched if writes)
     lasting = tuple(buffer for buffer in made if any(statement not in found for statement, _ in uses[buffer]))
     return replace(program, once=tuple(found), lasting=lasting)
 
@@ -47,11 +47,10 @@ def _staying(jobs: Iterable[Job], uses: Uses) -> dict[Job, None]:
 def _stays(statement: Job, found: Collection[Statement], uses: Uses) -> bool:
     """Whether a statement does the same in every call, if the statements in `found` do. It reads only fixed inputs and
     buffers that only they write, and no other statement writes where it writes."""
-    touched = list(_touched(statement))
-    written = {buffer for buffer, writes in touched if writes}
-    read = {buffer for buffer, writes in touched if not writes}
+    written = statement.written_buffers
+    read = {buffer for buffer, writes in statement.touched if not writes}
     beside = {other for buffer in written for other, writes in uses[buffer] if writes}
-    reads = _of_length(statement) or any(not writes for other in beside for _, writes in _touched(other))
+    reads = _of_length(statement) or any(not writes for other in beside for _, writes in other.touched)
     inputs = all(_is_input(buffer) or _is_made(buffer, found, uses) for buffer in read)
     return reads and inputs and all(_is_made(buffer, found, uses) for buffer in written)
 
@@ -76,11 +75,6 @@ def _uses(suite: Sequence[Statement]) -> dict[Buffer, list[tuple[Statement, bool
     """For each buffer, the statements that touch it, and whether they write."""
     found: dict[Buffer, list[tuple[Statement, bool]]] = {}
     for statement in suite:
-        for buffer, writes in _touched(statement):
+        for buffer, writes in statement.touched:
             found.setdefault(buffer, []).append((statement, writes))
     return found
-
-
-def _touched(statement: Statement) -> Iterator[tuple[Buffer, bool]]:
-    """Every buffer that a statement touches, and whether it writes there; those inside a loop included."""
-    yield from dict.fromkeys((buffer, writes) for buffer, _, writes in statement.all_refs())

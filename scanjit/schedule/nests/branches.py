@@ -80,7 +80,7 @@ class Beside(Statement):
     @property
     def lasting(self) -> set[Buffer]:
         """All buffers of a wave with slots: its loops run in turns, whoever runs them."""
-        return {buffer for buffer, _, _ in self.all_refs()} if self.wave is not None and self.wave.slots else set()
+        return {buffer for buffer, _ in self.touched} if self.wave is not None and self.wave.slots else set()
 
     @property
     def title(self) -> str:

@@ -48,7 +48,7 @@ def extents(statement: Statement) -> Iterator[Extent]:
     if isinstance(statement, Nest):
         computed = {value.access for value in statement.values if isinstance(value, Fetch | Search)}
         computed |= {store.access for store in statement.stores if store.indices}
-        for access, writes in statement.accesses():
+        for access, writes in statement.accesses:
             if access.panel is None and access not in computed:
                 axes = tuple((k.size, step) for k, step in access.strides.items())
                 yield Extent(access.buffer, access.offset, axes, writes)

@@ -32,8 +32,7 @@ class Touched(NamedTuple):
 def follows(second: Blocks, first: Blocks, slots: Collection[Buffer] = ()) -> bool:
     """Whether `second` may run each block once `first` has run the same block, while `first` runs later ones. Both have
     equally many steps. What `second` reads of buffers with `slots` is no question (see `Wave`)."""
-    ours = {(buffer, writes) for buffer, _, writes in second.all_refs()}
-    theirs = {(buffer, writes) for buffer, _, writes in first.all_refs()}
+    ours, theirs = second.touched, first.touched
     touched = {buffer for buffer, _ in theirs}
     if any(writes and buffer in touched for buffer, writes in ours):
         return False

@@ -206,15 +206,12 @@ class Nest(Job):
         """Its loops, those of reductions left out: its space, then time."""
         return self.space if self.time is None else (*self.space, self.time)
 
-    def accesses(self) -> Iterator[tuple[Access, bool]]:
+    @cached_property
+    def accesses(self) -> tuple[tuple[Access, bool], ...]:
         """Every access, and whether it writes."""
-        for value in self.values:
-            for access in value.accesses:
-                yield access, False
-        for access in self.carried:
-            yield access, False
-        for store in (*self.stores, *self.finals):
-            yield store.access, True
+        read = [access for value in self.values for access in value.accesses]
+        written = [store.access for store in (*self.stores, *self.finals)]
+        return tuple([*[(access, False) for access in (*read, *self.carried)], *[(access, True) for access in written]])
 
     def refs(self) -> Iterator[Reference]:
         """The places of its accesses at the first point."""
@@ -222,7 +219,7 @@ class Nest(Job):
 
     @cached_property
     def _refs(self) -> tuple[Reference, ...]:
-        return tuple([(access.buffer, access.offset, written) for access, written in self.accesses()])
+        return tuple([(access.buffer, access.offset, written) for access, written in self.accesses])
 
     def rebuilt(
         self,
@@ -280,7 +277,7 @@ class Nest(Job):
         dimensions in its values and indices."""
         own = [dim for value in self.values for dim in value.own_dims]
         touched = [
-            dim for access, _ in self.accesses()
+            dim for access, _ in self.accesses
             for dim in (access.offset, *access.buffer.shape, *access.strides.values())
         ]  # fmt: skip
         indices = [dim for store in self.stores for index in store.indices for dim in index.dims]
@@ -321,7 +318,7 @@ class Nest(Job):
         areas: dict[Buffer, dict[Dimension, dict[Dimension, None]]] = {}
         products: dict[tuple[Dimension, ...], Dimension] = {}
         own = self.tile.own_loops if self.tile is not None else ()
-        for access, _ in self.accesses():
+        for access, _ in self.accesses:
             if not shared or not any(access.strides.get(loop, 0) != 0 for loop in own):
                 found = areas.setdefault(access.buffer, {}).setdefault(access.offset, {})
                 loops = tuple([loop.size for loop, stride in access.strides.items() if stride != 0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar, NamedTuple, Self
 
 from scanjit import records, types
@@ -108,7 +109,15 @@ class Statement(ABC, metaclass=records.Quick):
     @property
     def written_buffers(self) -> set[Buffer]:
         """The buffers that it or a statement in it writes."""
-        return {buffer for buffer, _, writes in self.all_refs() if writes}
+        return {buffer for buffer, writes in self.touched if writes}
+
+    @cached_property
+    def touched(self) -> dict[tuple[Buffer, bool], None]:
+        """Every buffer that it or a statement in it touches, and whether it is written there, in order."""
+        own = dict.fromkeys([(buffer, writes) for buffer, _, writes in self.refs()])
+        for statement in self.inner:
+            own |= statement.touched
+        return own
 
     def all_refs(self) -> Iterator[Reference]:
         """Every place that it and the statements in it touch."""

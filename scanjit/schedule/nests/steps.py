@@ -150,7 +150,7 @@ class RowsApart(Statement):
     @property
     def lasting(self) -> set[Buffer]:
         """All buffers: the threads may be at different statements and steps."""
-        return {buffer for buffer, _, _ in self.all_refs()}
+        return {buffer for buffer, _ in self.touched}
 
 
 @record(eq=True)
@@ -206,7 +206,7 @@ class Blocks(Statement):
     @property
     def lasting(self) -> set[Buffer]:
         """All buffers of the loop, if threads may be at different stretches."""
-        return set() if self.own_rows is None else {buffer for buffer, _, _ in self.all_refs()}
+        return set() if self.own_rows is None else {buffer for buffer, _ in self.touched}
 
     @property
     def samples(self) -> list[tuple[Counters, Dimension]]:

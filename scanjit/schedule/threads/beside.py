@@ -161,11 +161,10 @@ def _needs(suite: Sequence[Statement]) -> list[int]:
     users: dict[Buffer, int] = {}
     found: list[int] = []
     for i, statement in enumerate(suite):
-        refs = dict.fromkeys((buffer, written) for buffer, _, written in statement.all_refs())
         direct = 0
-        for buffer, written in refs:
+        for buffer, written in statement.touched:
             direct |= users.get(buffer, 0) if written else writers.get(buffer, 0)
-        for buffer, written in refs:
+        for buffer, written in statement.touched:
             users[buffer] = users.get(buffer, 0) | 1 << i
             if written:
                 writers[buffer] = writers.get(buffer, 0) | 1 << i

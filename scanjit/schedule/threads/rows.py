@@ -196,7 +196,7 @@ def own_loop(
     `written` in a step; else None. `steps` gets the distance between two rows of each buffer. With `in_turns`, the
     loop may go over all rows several times."""
     some_left = nest.tile is not None and nest.tile.left and nest.tile.rows is not None
-    accesses = [access for access, _ in nest.accesses() if access.buffer in written]
+    accesses = [access for access, _ in nest.accesses if access.buffer in written]
     if any(isinstance(value, Fetch | Search) and value.access.buffer in written for value in nest.values):
         return None
     for loop in nest.space:

@@ -119,7 +119,7 @@ def _for_one_row(nest: Nest, in_step: bool, target: Target) -> Nest | None:
     not worth the time to compile it. Without it, a batch of one would compute the same row several times. It is worth
     it for nests in a step, and for nests that read weights which are packed once for many calls."""
     tile = nest.tile
-    lasting = in_step or any(access.panel is not None and access.buffer.fixed for access, _ in nest.accesses())
+    lasting = in_step or any(access.panel is not None and access.buffer.fixed for access, _ in nest.accesses)
     if tile is None or tile.rows is None or tile.row_block == 1 or not lasting or isinstance(tile.rows.size, int):
         return None
     if tile.matrices and not all(kind_of(reduction.dtype).integral for reduction in reductions_of(nest)):

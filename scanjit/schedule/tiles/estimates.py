@@ -193,7 +193,7 @@ def long_rows(nest: Nest, lanes: int) -> Dimension:
 def places(nest: Nest) -> set[tuple[Buffer, Dimension]]:
     """Where a step of a vector reads and writes: an offset of a buffer for each row."""
     lane = nest.space[-1]
-    return {(access.buffer, access.offset) for access, _ in nest.accesses() if access.strides.get(lane, 0) != 0}
+    return {(access.buffer, access.offset) for access, _ in nest.accesses if access.strides.get(lane, 0) != 0}
 
 
 def computes_longer_than_fetches(nest: Nest) -> bool:
@@ -240,7 +240,7 @@ def takes_less_in_narrow_vectors(nest: Nest) -> bool:
     """Whether a step of the points that are left after whole vectors takes less time in two or three vectors of fewer
     lanes than in one whose other lanes are masked, where masks are slow."""
     lane = nest.space[-1]
-    moving = [access for access, _ in nest.accesses() if access.strides.get(lane, 0) != 0]
+    moving = [access for access, _ in nest.accesses if access.strides.get(lane, 0) != 0]
     masked = {(access.buffer, access.offset) for access in moving if not _has_room(access, lane)}
     return _work(nest) < rates.MASKED * len(masked)
 
@@ -260,7 +260,7 @@ def reads_neighbours(nest: Nest, lanes: int) -> bool:
     stored = {store.access.buffer for store in nest.stores}
     if isinstance(lane.size, int) and lane.size <= lanes:
         return False
-    for access, written in nest.accesses():
+    for access, written in nest.accesses:
         others = {loop: step for loop, step in access.strides.items() if loop is not lane}
         if written or access.buffer not in stored or access.strides.get(lane) != 1:
             continue
@@ -309,7 +309,7 @@ def _apart(nest: Nest) -> float:
     near = {True: (0, 1, -1, 2), False: (0, 1, -1, 2, 4)}
     apart = [
         access
-        for access, written in nest.accesses()
+        for access, written in nest.accesses
         if any(loop is nest.time and step not in near[written] for loop, step in access.strides.items())
     ]
     return rates.MOVE_ELEMENT * len(apart)
@@ -357,7 +357,7 @@ def _vectors(nest: Nest, lanes: int) -> int:
 
 def _rows(nest: Nest) -> int:
     """How many accesses go to another row at each step. Accesses to carries do not count."""
-    moving = [access for access, _ in nest.accesses() if nest.time in access.strides]
+    moving = [access for access, _ in nest.accesses if nest.time in access.strides]
     return len(moving) - sum(nest.time in access.strides for access in nest.carried)
 
 

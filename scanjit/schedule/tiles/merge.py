@@ -44,7 +44,7 @@ def _groups(nest: Nest) -> list[tuple[NestLoop, ...]]:
 
 def _strides(nest: Nest) -> list[Strides]:
     """The strides of all accesses and positions, equal ones once."""
-    maps = [access.strides for access, _ in nest.accesses()]
+    maps = [access.strides for access, _ in nest.accesses]
     maps += [value.strides for value in nest.values if isinstance(value, Position)]
     return [dict(items) for items in dict.fromkeys(tuple(strides.items()) for strides in maps)]
 

@@ -96,7 +96,7 @@ def _written_since(pack: Pack, suite: Sequence[Statement]) -> bool:
     """Whether a statement behind a pack writes one of its sources."""
     sources = {source.buffer for source in pack.sources}
     behind = suite[next(i for i, statement in enumerate(suite) if statement is pack) + 1 :]
-    return any(writes and buffer in sources for statement in behind for buffer, _, writes in statement.all_refs())
+    return any(writes and buffer in sources for statement in behind for buffer, writes in statement.touched)
 
 
 def with_room(shape: Sequence[Dimension], around: Sequence[Statement | None]) -> tuple[Dimension, ...]:

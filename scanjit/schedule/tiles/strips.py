@@ -67,7 +67,7 @@ def _down(nest: Nest) -> Dimension:
     Then what is read next always lies below."""
     time = nest.time
     assert time is not None
-    rows = {(access.buffer, access.strides[time]) for access, _ in nest.accesses() if time in access.strides}
+    rows = {(access.buffer, access.strides[time]) for access, _ in nest.accesses if time in access.strides}
     lower = [stride for _, stride in rows if types.not_negative(stride if nest.reverse else -stride)]
     if 2 * len(lower) <= len(rows):
         return 0
@@ -101,7 +101,7 @@ def _points(nest: Nest, width: int, nbytes: int) -> int:
 def _bytes_of_rows(nest: Nest) -> Dimension:
     """The size of all buffers in which each step has a row of its own."""
     lane, time = nest.space[-1], nest.time
-    rows = (access for access, _ in nest.accesses() if time in access.strides and access.strides.get(lane, 0) != 0)
+    rows = (access for access, _ in nest.accesses if time in access.strides and access.strides.get(lane, 0) != 0)
     total: Dimension = 0
     for buffer in dict.fromkeys(access.buffer for access in rows):
         total += types.product(buffer.shape) * buffer.dtype.itemsize

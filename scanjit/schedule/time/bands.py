@@ -147,7 +147,7 @@ class _Group:
         less memory."""
         flow, short = self.flow, self.short.keys()
         scans = [nest for nest in self.members if nest.time is not None]
-        stacks = {a.buffer for scan in scans for a, _ in scan.accesses() if scan.time in a.strides}
+        stacks = {a.buffer for scan in scans for a, _ in scan.accesses if scan.time in a.strides}
         if len(scans) == 1 and not stacks & flow.writes[scans[0]] <= short:
             return False
         used = {nest: stacks & short & (flow.writes[nest] | flow.reads[nest]) for nest in self.members}
@@ -170,7 +170,7 @@ class _Group:
     def _goes_through_rows(self, scan: Nest, points: NestLoop) -> bool:
         """Whether a scan goes through the rows of a buffer that is not short, such as an argument. A band is then a
         piece of each row."""
-        outside = [access for access, _ in scan.accesses() if access.buffer not in self.short]
+        outside = [access for access, _ in scan.accesses if access.buffer not in self.short]
         return any(access.strides.get(points) == 1 and scan.time in access.strides for access in outside)
 
     def cut(self, band: Dimension, target: Target) -> list[Statement]:
@@ -279,7 +279,7 @@ def _next_group(suite: Sequence[Statement], tried: set[Dimension]) -> _Group | N
 
 
 def _flow(suite: Sequence[Statement]) -> Flow:
-    buffers = {buffer for s in suite for buffer, _, _ in s.all_refs()}
+    buffers = {buffer for s in suite for buffer, _ in s.touched}
     return Flow.of(suite, {buffer for buffer in buffers if buffer.kind == "temporary"})
 
 

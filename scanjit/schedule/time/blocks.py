@@ -87,7 +87,7 @@ def _series(nest: Nest) -> int:
     """The bytes of an element of a series whose steps lie side by side and that a nest over time reads; 0 if it reads
     none."""
     time = nest.space[0]
-    read = [access for access, written in nest.accesses() if not written and access.strides.get(time) in (1, -1)]
+    read = [access for access, written in nest.accesses if not written and access.strides.get(time) in (1, -1)]
     return max((access.buffer.dtype.itemsize for access in read if len(access.strides) > 1), default=0)
 
 
@@ -95,6 +95,6 @@ def _matrix(nest: Nest, target: Target) -> int:
     """The bytes of the largest operand that a nest over time reads anew in each stretch, if two of them fill the
     third-level cache; 0 if there is none, or if its size is not known."""
     time = nest.space[0]
-    read = [access for access, written in nest.accesses() if not written and time not in access.strides]
+    read = [access for access, written in nest.accesses if not written and time not in access.strides]
     sizes = [types.product(loop.size for loop in a.strides) * a.buffer.dtype.itemsize for a in read]
     return max((size for size in sizes if isinstance(size, int) and 2 * size >= target.far_bytes), default=0)

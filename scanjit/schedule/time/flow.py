@@ -58,9 +58,8 @@ class Flow:
         return changed(self, nests={**self.nests, **nests})._with_uses(nests)
 
     def _with_uses(self, made: Mapping[Statement, Statement]) -> Flow:
-        uses = {s: {(buffer, written) for buffer, _, written in now.all_refs()} for s, now in made.items()}
-        reads = {s: {buffer for buffer, written in found if not written} for s, found in uses.items()}
-        writes = {s: {buffer for buffer, written in found if written} for s, found in uses.items()}
+        reads = {s: {buffer for buffer, written in now.touched if not written} for s, now in made.items()}
+        writes = {s: now.written_buffers for s, now in made.items()}
         return changed(self, reads={**self.reads, **reads}, writes={**self.writes, **writes})
 
     @cached_property

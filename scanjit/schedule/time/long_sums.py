@@ -41,7 +41,7 @@ def _cut(nest: Nest, target: Target, notes: list[str]) -> list[Statement]:
     """The statements of a nest with long sums: packs of whole right operands, and the loop over stretches. Another nest
     stays as it is."""
     packs, found = list[Pack](), _long_sums(nest, target)
-    if found is not None and any(access.buffer.fixed for access, _ in nest.accesses()):
+    if found is not None and any(access.buffer.fixed for access, _ in nest.accesses):
         packs, nest = _packed(nest, target)
         found = _long_sums(nest, target)
     if found is None:

@@ -25,7 +25,7 @@ def in_stretches(program: Program) -> Program:
 
 def _cut(suite: Sequence[Statement], outside: AbstractSet[Buffer], target: Target, notes: list[str]) -> list[Statement]:
     """These statements, with scans in stretches. Buffers that are used `outside` stay as they are."""
-    touched = [{buffer for buffer, _, _ in s.all_refs()} for s in suite]
+    touched = [{buffer for buffer, _ in s.touched} for s in suite]
     often = Counter(buffer for some in touched for buffer in some)
     made: list[Statement] = []
     for statement, used in zip(suite, touched, strict=True):

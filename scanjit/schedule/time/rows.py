@@ -18,7 +18,7 @@ def is_rowwise(nest: Nest | None, length: Dimension, buffers: AbstractSet[Buffer
     row."""
     if nest is None or not nest.space or nest.space[0].size != length or nest.sequential:
         return False
-    found = [access for access, _ in nest.accesses() if access.buffer in buffers]
+    found = [access for access, _ in nest.accesses if access.buffer in buffers]
     return all(a.buffer.shape and a.strides.get(nest.space[0], 0) == row_step(a.buffer) for a in found)
 
 
@@ -42,7 +42,7 @@ def first_offsets(statement: Statement, buffer: Buffer) -> list[Dimension]:
 def _after_begin(nest: Nest, buffer: Buffer) -> Iterator[Access]:
     """The accesses of a nest to a buffer, without loads of the initial values of registers."""
     begin = {register.init.access for register in nest.registers}  # type: ignore[attr-defined]
-    return (access for access, _ in nest.accesses() if access.buffer is buffer and access not in begin)
+    return (access for access, _ in nest.accesses if access.buffer is buffer and access not in begin)
 
 
 def _offsets(scan: Statement, buffer: Buffer) -> Iterator[tuple[Dimension, Dimension]]:

@@ -88,7 +88,7 @@ def _slotted(suite: Sequence[Statement], position: int, wave: Wave, lasting: set
     writers: dict[Buffer, set[int]] = {}
     users: dict[Buffer, set[int]] = {}
     for i, branch in enumerate(beside.branches):
-        for buffer, _, writes in branch.all_refs():
+        for buffer, writes in branch.touched:
             users.setdefault(buffer, set()).add(i)
             if writes:
                 writers.setdefault(buffer, set()).add(i)
@@ -232,4 +232,4 @@ def _with_slots(
 def _rebased(statement: Statement, short: Mapping[_Slotted, Buffer], place: Rebase) -> Statement:
     """A statement around the wave, which stays the same object if it touches no slots."""
     buffers = {made.buffer for made in short}
-    return statement.rebased(place) if any(buffer in buffers for buffer, _, _ in statement.all_refs()) else statement
+    return statement.rebased(place) if any(buffer in buffers for buffer, _ in statement.touched) else statement

@@ -22,7 +22,7 @@ def once_is_enough(program: Program) -> Iterator[Problem]:
     write. The buffers that they fill for others are `lasting`."""
     once = set(program.once)
     others = [statement for statement in program.suite if statement not in once]
-    theirs = {(buffer, writes) for statement in others for buffer, _, writes in statement.all_refs()}
+    theirs = {each for statement in others for each in statement.touched}
     made = {buffer for job in once for buffer, _, writes in job.refs() if writes}
     for job in program.once:
         if job not in program.suite or not job.repeatable:

@@ -108,7 +108,7 @@ def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
         "it has groups of tiles, but no rows": tile.rows is not None or tile.group == 1,
         "lanes run along reductions, and there are none": not tile.horizontal or reduces or nest.lanewise is not None,
         "lanes run along reductions, and panels are wider than a number": not tile.horizontal
-        or all(access.panel is None or access.buffer.shape[-1] == 1 for access, _ in nest.accesses()),
+        or all(access.panel is None or access.buffer.shape[-1] == 1 for access, _ in nest.accesses),
         "threads share a loop that is not its": tile.split is None or tile.split in shared,
         "a share of rows is no multiple of a tile": tile.split is not tile.rows
         or tile.split is None

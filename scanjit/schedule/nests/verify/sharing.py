@@ -27,7 +27,7 @@ def threads_apart(program: Program) -> Iterator[Problem]:
             continue
         if nest.sequential or any(store.indices and not store.apart for store in nest.stores):
             yield nest, "threads share a nest that writes at computed places"
-        accesses = [(access, writes) for access, writes in nest.accesses() if all(n.size != 0 for n in access.strides)]
+        accesses = [(access, writes) for access, writes in nest.accesses if all(n.size != 0 for n in access.strides)]
         written: dict[tuple[Buffer, Dimension], Access] = {}
         for access, writes in accesses:
             if writes:
@@ -66,13 +66,13 @@ def own_rows_apart(program: Program) -> Iterator[Problem]:
 def _meeting(apart: RowsApart) -> Iterator[Problem]:
     rows = apart.own_rows.size
     inner = nests_of([apart])
-    written = {access.buffer for nest in inner for access, writes in nest.accesses() if writes}
+    written = {access.buffer for nest in inner for access, writes in nest.accesses if writes}
     steps: dict[Buffer, Dimension] = {}
     for nest in inner:
         if nest.tile is None or nest.tile.own is None:
             continue  # another rule says so
         loop, each = _row_loop(nest.tile, rows)
-        for access, _ in nest.accesses():
+        for access, _ in nest.accesses:
             if access.buffer in written:
                 step = access.strides.get(loop, 0) * each
                 if step == 0:
@@ -114,7 +114,7 @@ def branches_apart(program: Program) -> Iterator[Problem]:
 
 
 def _conflicts(beside: Beside, branches: Sequence[Statement]) -> Iterator[Problem]:
-    touched = [{(buffer, writes) for buffer, _, writes in branch.all_refs()} for branch in branches]
+    touched = [branch.touched for branch in branches]
     for number, own in enumerate(touched):
         writes = {buffer for buffer, written in own if written}
         for other, refs in enumerate(touched):

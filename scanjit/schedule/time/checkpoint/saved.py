@@ -46,7 +46,7 @@ def begins_or_ends(nest: Nest, plan: Plan, i: int) -> bool:
     buffer = plan.carries[i].store.buffer
     if any(access.buffer is buffer for access, _ in computed(nest)):
         return False
-    accesses = [(access, written) for access, written in nest.accesses() if access.buffer is buffer]
+    accesses = [(access, written) for access, written in nest.accesses if access.buffer is buffer]
     return all(_place(access, written, plan, i) is not None for access, written in accesses)
 
 
@@ -54,7 +54,7 @@ def redirected(nest: Nest, plan: Plan, saved: Saved, backwards: bool) -> Nest:
     """The nest, which now begins or ends carries in the memory where they are saved. `backwards` says that their loop
     goes against the root."""
     carries = {plan.carries[i].store.buffer: i for i in saved}
-    if not any(access.buffer in carries for access, _ in nest.accesses()):
+    if not any(access.buffer in carries for access, _ in nest.accesses):
         return nest
     writes = {store.access for store in (*nest.stores, *nest.finals)}
 

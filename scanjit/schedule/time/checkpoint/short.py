@@ -117,7 +117,7 @@ def _spans(candidate: Candidate, statement: Statement, buffer: Buffer) -> list[t
         times: set[NestLoop | None] = {nest.time}
         if statement not in candidate.loops:
             times = {*candidate.sums[statement].values()} if statement in candidate.sums else {nest.space[0]}
-        for access, _ in nest.accesses():
+        for access, _ in nest.accesses:
             if access.buffer is buffer:
                 steps = [(loop, by) for loop, by in access.strides.items() if loop not in times]
                 if not all(types.not_negative(by) or types.not_negative(-1 * by) for _, by in steps):
