@@ -74,14 +74,12 @@ class GRU(GatedCell):
         xr, xu, xc = self.split(self.clipped(z))
         if self.reset_after:
             hr, hu, hc = self.split(self.clipped(self.project_hidden(state)))
-            r, u = self.activated(xr + hr, "resetgate"), self.activated(xu + hu, "updategate")
-            c = xc + r * biased(hc, self.b_hid)
         else:
             W = [self._weight("hid_to_resetgate"), self._weight("hid_to_updategate")]
             hr, hu = sj.split(self.clipped(state @ sj.concatenate(W, axis=-1)), 2, axis=-1)
-            r, u = self.activated(xr + hr, "resetgate"), self.activated(xu + hu, "updategate")
-            c = xc + (r * state) @ self._weight("hid_to_hidden_update")
-        c = self.activated(self.clipped(c), "hidden_update")
+        r, u = self.activated(xr + hr, "resetgate"), self.activated(xu + hu, "updategate")
+        kept = r * biased(hc, self.b_hid) if self.reset_after else (r * state) @ self._weight("hid_to_hidden_update")
+        c = self.activated(self.clipped(xc + kept), "hidden_update")
         h = (1 - u) * state + u * c
         return h, h
 

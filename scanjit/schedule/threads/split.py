@@ -20,7 +20,14 @@ FEW_PIECES = 24
 """If there are more pieces than this, it does not matter that one thread computes one piece more than another."""
 
 
-def split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
+def with_split(nest: Nest, tile: Tile) -> Tile:
+    """The tile of a nest, with what threads share of it."""
+    split, unit = _split_of(nest, tile)
+    tile = replace(tile, split=split, unit=unit)
+    return replace(tile, own=tile.rows, rest=True) if _leaves_rest(tile) else tile
+
+
+def _split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
     """The loop that threads share, and how many of its iterations stay together. The loop is None if one thread
     computes the nest.
 
@@ -52,7 +59,7 @@ def width_of_pieces(nest: Nest, tile: Tile) -> int:
     return tile.lanes * (1 if alone else tile.vectors)
 
 
-def leaves_rest(tile: Tile) -> bool:
+def _leaves_rest(tile: Tile) -> bool:
     """Whether the threads share the rows of the last tile of columns.
 
     Of 3 tiles, one of two threads would compute 2 and the other 1; so each computes 1, and half the rows of the third.

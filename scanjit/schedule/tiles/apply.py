@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from scanjit import types
 from scanjit.records import replace
 from scanjit.schedule.nests import Access, Apply, Blocks, Buffer, Nest, Pack, Program, Statement, Tile, TimeLoop
-from scanjit.schedule.threads.split import leaves_rest, split_of
+from scanjit.schedule.threads.split import with_split
 from scanjit.schedule.tiles import few, lanes, strips
 from scanjit.schedule.tiles.along import Kept, never
 from scanjit.schedule.tiles.choose import choose_tile
@@ -94,10 +94,7 @@ def with_tile(nest: Nest, target: Target, once: bool, kept: Kept = never, change
     """A nest with its tile. `once` says that it is in no step of a loop and in no branch; `kept`, which
     operands no step changes; `changed`, the buffers of which steps change single elements."""
     nest = lanes.lanes_last(merge_loops(nest), target)
-    tile = choose_tile(nest, target, once, kept, changed)
-    split, unit = split_of(nest, tile)
-    tile = replace(tile, split=split, unit=unit)
-    tile = replace(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
+    tile = with_split(nest, choose_tile(nest, target, once, kept, changed))
     if (solved := lanewise(nest, tile)) is not None:
         return replace(nest, tile=tile, lanewise=solved)
     nest = in_forms(nest, target)

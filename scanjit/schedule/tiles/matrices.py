@@ -13,7 +13,7 @@ from scanjit import types
 from scanjit.kinds import kind_of
 from scanjit.records import replace
 from scanjit.schedule.nests import Apply, Load, Nest, NestLoop, Program, Reduce, Statement, Tile
-from scanjit.schedule.threads.split import leaves_rest, split_of
+from scanjit.schedule.threads.split import with_split
 from scanjit.schedule.tiles.choose import group_of
 from scanjit.schedule.tiles.products import factors, is_of_packs, reductions_of
 from scanjit.target import MATRIX_ROWS, Target
@@ -72,10 +72,7 @@ def _tile(nest: Nest, target: Target) -> Tile | None:
     panels = all(right.panel is not None for right in rights)
     vectors = _vectors(nest.space[-1].size, old.lanes, SUMS // len(reductions), panels)
     group = group_of(nest, reductions, rows, old.lanes * vectors, target.near_bytes)
-    tile = Tile(old.lanes, vectors, rows, MATRIX_ROWS, group=group, matrices=True)
-    split, unit = split_of(nest, tile)
-    tile = replace(tile, split=split, unit=unit)
-    return replace(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
+    return with_split(nest, Tile(old.lanes, vectors, rows, MATRIX_ROWS, group=group, matrices=True))
 
 
 def _vectors(size: Dimension, lanes: int, most: int, panels: bool) -> int:
