@@ -334,15 +334,9 @@ def _decided(node: Node, condition: Node, holds: bool, used: Callable[[Node], in
     return node if same else node.op(*operands, **node.params)
 
 
-@rules.rule(ops.STOP_GRADIENT, ops.CLIP_GRADIENT, ROUND_GRADIENT, REMARK)
+@rules.rule(ops.STOP_GRADIENT, ops.CLIP_GRADIENT, ROUND_GRADIENT, REMARK, VIA)
 def gradient_marker(node: Node) -> Node | None:
-    """stop_gradient(x) -> x: derivatives have been taken before graphs are rewritten"""
-    return node.operands[0]
-
-
-@rules.rule(VIA)
-def via(node: Node) -> Node | None:
-    """via(x, y) -> x: another computation of x, whose derivatives have been taken"""
+    """stop_gradient(x) -> x;  via(x, y) -> x: derivatives have been taken before graphs are rewritten"""
     return node.operands[0]
 
 

@@ -444,11 +444,12 @@ def elementwise_of_dimshuffles(node: Node) -> Node | None:
     if None in order or len(order) != wide[0].operands[0].ndim or any(v.params["order"] != order for v in wide):
         return None  # only transposes: others change how operands broadcast
 
-    def before(arg: Node) -> Node:
-        if is_wide(arg):
-            return arg.operands[0]
-        lead = node.ndim - arg.ndim
-        axes = (order.index(axis) - lead for axis in range(node.ndim))
-        return DIMSHUFFLE(arg, order=tuple(None if axis < 0 else axis for axis in axes)) if arg.ndim else arg
+    before = [arg.operands[0] if is_wide(arg) else untransposed(arg, order) for arg in node.operands]
+    return DIMSHUFFLE(node.op(*before, **node.params), order=order)
 
-    return DIMSHUFFLE(node.op(*map(before, node.operands), **node.params), order=order)
+
+def untransposed(arg: Node, order: Sequence[int]) -> Node:
+    """What a transpose makes an operand of an elementwise op of. It may have fewer axes than the op."""
+    lead = len(order) - arg.ndim
+    axes = (order.index(axis) - lead for axis in range(len(order)))
+    return DIMSHUFFLE(arg, order=tuple(None if axis < 0 else axis for axis in axes)) if arg.ndim else arg

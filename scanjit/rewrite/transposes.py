@@ -19,6 +19,7 @@ from scanjit.ops import Reduction
 from scanjit.ops.shape import COPY
 from scanjit.ops.stretch import BROADCAST_TO
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.rewrite.algebra_shape import untransposed
 from scanjit.rewrite.engine import Note, in_bodies, uses
 from scanjit.rewrite.match import is_elementwise
 from scanjit.types import Dimension
@@ -112,14 +113,8 @@ def _inverse(order: Order) -> Order:
 
 def _before(arg: Node, shape: tuple[Dimension, ...], order: Order) -> Node:
     """An operand of an op with a result of this shape, as it is before the transpose."""
-    if not arg.ndim:
-        return arg
     wide = _is_wide(arg, len(order))
     if wide and _order(arg, len(order)) == order:
         return arg.operands[0]
-    lead = len(order) - arg.ndim
-    axes = (axis - lead for axis in _inverse(order))
-    new = DIMSHUFFLE(arg, order=tuple(None if axis < 0 else axis for axis in axes))
-    return (
-        COPY(new, shape=tuple(shape[axis] for axis in _inverse(order))) if wide and arg.op is not BROADCAST_TO else new
-    )
+    new, copied = untransposed(arg, order), wide and arg.op is not BROADCAST_TO
+    return COPY(new, shape=tuple(shape[axis] for axis in _inverse(order))) if copied else new
