@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.layers.base import Incoming, Layer, check_axes
+from lasagne_like.layers.dense import channel_bias, with_channel_bias
 from lasagne_like.shapes import known_sizes
 from lasagne_like.utils import Nonlinearity, Parameter, Shape, as_tuple, int_types, is_expression
 
@@ -126,10 +127,7 @@ class BaseConvLayer(Layer, ABC):
         self.num_groups = num_groups
         self.W = self.add_param(W, self.get_W_shape(), name="W")
         self._check_input(self.output_shape, "output_shape")
-        sizes = self.output_shape[2:] if untie_biases else ()
-        if b is not None and None in sizes:
-            raise ValueError(f"untied biases need fixed sizes from axis 2 on, got input shape {self.input_shape}")
-        self.b = None if b is None else self.add_param(b, (num_filters, *sizes), name="b", regularizable=False)
+        self.b = channel_bias(self, b, num_filters, untie_biases)
 
     def _set_padding(self, pad: Any) -> None:
         """Check `pad` and store it: as "full" or "same", or as a tuple of ints."""
@@ -164,11 +162,7 @@ class BaseConvLayer(Layer, ABC):
         return function(input, self.W, self._zeros(), self.stride, filter_flip=flip, num_groups=groups)
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
-        activation = self.convolve(input, **kwargs)
-        if self.b is not None:
-            places = range(1, self.count + 1) if self.untie_biases else ["x"] * self.count
-            activation = activation + self.b.dimshuffle("x", 0, *places)
-        return self.nonlinearity(activation)
+        return self.nonlinearity(with_channel_bias(self.convolve(input, **kwargs), self.b, self.untie_biases))
 
 
 class Conv1DLayer(BaseConvLayer):

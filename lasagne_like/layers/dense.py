@@ -131,17 +131,25 @@ class NINLayer(Layer):
         if len(self.input_shape) < 2 or self.input_shape[1] is None:
             raise ValueError(f"NINLayer needs a fixed number of channels (axis 1), got shape {self.input_shape}")
         self.W = self.add_param(W, (self.input_shape[1], num_units), name="W")
-        sizes = self.output_shape[2:] if untie_biases else ()
-        if b is not None and any(size is None for size in sizes):
-            raise ValueError(f"untied biases need fixed sizes from axis 2 on, got input shape {self.input_shape}")
-        self.b = None if b is None else self.add_param(b, (num_units, *sizes), name="b", regularizable=False)
+        self.b = channel_bias(self, b, num_units, untie_biases)
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
         return (input_shape[0], self.num_units, *input_shape[2:])
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
         activation = sj.moveaxis(sj.tensordot(input, self.W, ([1], [0])), -1, 1)
-        if self.b is not None:
-            places = range(1, input.ndim - 1) if self.untie_biases else ["x"] * (input.ndim - 2)
-            activation = activation + self.b.dimshuffle("x", 0, *places)
-        return self.nonlinearity(activation)
+        return self.nonlinearity(with_channel_bias(activation, self.b, self.untie_biases))
+
+
+def channel_bias(layer: Layer, b: Parameter | None, channels: int, untied: bool) -> Any:
+    """The bias of each channel of a layer's output, or (`untied`) of each channel at each place. None for no bias."""
+    sizes = layer.output_shape[2:] if untied else ()
+    if b is not None and None in sizes:
+        raise ValueError(f"untied biases need fixed sizes from axis 2 on, got input shape {layer.input_shape}")
+    return None if b is None else layer.add_param(b, (channels, *sizes), name="b", regularizable=False)
+
+
+def with_channel_bias(x: Any, b: Any, untied: bool) -> Any:
+    """`x` plus such a bias."""
+    places = range(1, x.ndim - 1) if untied else ["x"] * (x.ndim - 2)
+    return x if b is None else x + b.dimshuffle("x", 0, *places)
