@@ -11,7 +11,9 @@ from scanjit.types import Dimension
 
 MANY = 8
 """If a loop has at least this many turns, each for a tile of rows or several vectors of a sum, their number is a
-parameter, even if it is known: LLVM would write all of them, and read what they need in an order of its own."""
+parameter, even if it is known: LLVM would write all of them, and read what they need in an order of its own. So it is
+if a turn has a sum of unknown length: few such turns are not written one after the other anyway, and products with
+other numbers of rows then have the same kernel."""
 
 
 class Space:
@@ -201,7 +203,9 @@ class Space:
         start, stop = frame.bounds(loop)
         whole = isinstance(size, int) and size % block == 0 and loop is not frame.tile.own
         most = -(-size // block) if isinstance(size, int) else None
-        if whole and most is not None and most >= MANY and loop is not frame.tile.split:
+        sums = [each.size for value in reductions_in(frame.nest.values) for each in value.loops]
+        many = most is not None and most >= (MANY if all(isinstance(n, int) for n in sums) else 2)
+        if whole and many and loop is not frame.tile.split:
             stop = frame.parameters.number_of(loop, size)
         frame.push(f"for {name} in range({start}, {stop}, {block}):", loop, name, most)
         last = f"{stop} - 1" if loop is frame.tile.own else frame.size(size - 1)

@@ -16,6 +16,7 @@ from scanjit.codegen.generate import generate
 from scanjit.codegen.source import RowRange, Source
 from scanjit.ops.elementwise import ADD, MUL
 from scanjit.ops.probe import has_probes
+from scanjit.runtime import host
 from scanjit.runtime.program import Staged
 from scanjit.schedule.nests import (
     Access,
@@ -35,6 +36,7 @@ from scanjit.schedule.nests.buffers import with_room
 from tests.compare import all_close
 from tests.fuzz.programs import program
 from tests.golden.programs import PROGRAMS
+from tests.targets import with_vectors
 
 
 def stack(layers, directions=2):
@@ -203,6 +205,16 @@ def test_rows_of_other_sizes_are_computed_by_the_function_of_the_first(monkeypat
     values = [np.ones((rows, 100), "float32") * np.arange(100, dtype="float32") for rows in (3, 7)]
     for value, found in zip(values, f(*values), strict=True):
         np.testing.assert_array_equal(found, 2 * value + 1)
+
+
+@pytest.mark.parametrize("nbytes", [16, 32, 64])
+def test_sums_of_unknown_length_have_one_function_for_other_numbers_of_rows(nbytes, rng):
+    x, y, b = (sj.tensor(("T", size), "float32", name) for name, size in (("x", 48), ("y", 96), ("b", 512)))
+    with host.using(with_vectors(nbytes)):
+        f = sj.function([x, y, b], [x.T @ b, y.T @ b], mode="emulate")
+    assert f.source.count("def contract_") == 1
+    values = [rng.standard_normal((5, size)).astype("float32") for size in (48, 96, 512)]
+    all_close(f(*values), [value.T @ values[2] for value in values[:2]], rtol=1e-4, atol=1e-4)
 
 
 def test_a_function_called_for_a_nest_that_is_alike_has_its_rows():
