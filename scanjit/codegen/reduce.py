@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scanjit import types
+from scanjit.codegen.ahead import Ahead
 from scanjit.codegen.best import UNLIKE, divides, search
 from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.guard import open_guard
@@ -410,6 +411,7 @@ class Together:
         """One loop over elements or vectors, at most `most` of them, which are added to the totals. If `start` is None,
         it is the vector from `first` on, without a loop."""
         frame, depth, name = self.frame, len(self.frame.scopes), str(first)
+        ahead = Ahead(frame, self.reductions, self.loop)
         if start is None:
             frame.push(None, self.loop, name)
         else:
@@ -420,6 +422,7 @@ class Together:
         elif frame.tile.horizontal:
             frame.masks[-1] = None
         self._guard(2)
+        ahead.write(name)
         self._add(totals)
         frame.pop(depth)
 

@@ -6,9 +6,9 @@ from array import array
 import numpy as np
 
 from scanjit.runtime.addresses import address
+from scanjit.runtime.pages import zeros
 from scanjit.runtime.sized import Sized
 from scanjit.runtime.table import STATUS_WORDS, EntryTable
-from scanjit.schedule.memory.addresses import ALIGNMENT
 
 
 class Workspace:
@@ -36,13 +36,13 @@ class Workspace:
         last, self.filled_for = self.filled_for, sized
         if last is None or last.lasting != sized.lasting:
             self.values = None
-        if sized.workspace and self.memory.size < sized.workspace + ALIGNMENT:
+        if self.memory.size < sized.workspace:
             # Zeros: what was in memory could be denormal numbers, with which processors compute slowly in lanes without
             # an element.
-            self.memory, self.values = np.zeros(sized.workspace + ALIGNMENT, np.uint8), None
+            self.memory, self.values = zeros(sized.workspace), None
         entries = self.entries = sized.entries[:]
         self.table, self.status = entries.buffer_info()[0], len(entries) - STATUS_WORDS
-        base = -(-address(self.memory) // ALIGNMENT) * ALIGNMENT
+        base = address(self.memory)
         for entry, which in table.temporaries:
             entries[entry] = base + sized.offsets[which]
         for entry in table.status:

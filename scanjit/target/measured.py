@@ -58,10 +58,13 @@ _GENERIC = ("", "generic", "x86-64", "x86-64-v4")
 """LLVM's names for any processor of a family."""
 
 
+def is_intels(name: str, vector_bytes: int) -> bool:
+    """Whether a processor is one of Intel's with vectors of 64 bytes."""
+    return vector_bytes == 64 and name not in _GENERIC and not name.startswith(_AMD)
+
+
 def speeds(name: str, vector_bytes: int, registers: int) -> Speeds:
     """The speeds of a processor. If nobody has measured it, those of one of the same maker, or with as many
     registers."""
-    like = LIKE[registers]
-    if vector_bytes == 64 and name not in _GENERIC and not name.startswith(_AMD):
-        like = "sapphirerapids 64"
+    like = "sapphirerapids 64" if is_intels(name, vector_bytes) else LIKE[registers]
     return MEASURED.get(f"{name} {vector_bytes}", MEASURED[like])

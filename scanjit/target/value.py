@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from scanjit import errors
-from scanjit.target.measured import FAST_PAIRS, HALVED, SLOW_MASKS, Speeds, speeds
+from scanjit.target.measured import FAST_PAIRS, HALVED, SLOW_MASKS, Speeds, is_intels, speeds
 
 AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
 """The parts of AVX-512 that make vectors of 64 bytes pay."""
@@ -136,6 +136,13 @@ class Target:
         return self.vector_bytes == 64 and self.name in HALVED
 
     @property
+    def outruns_level2(self) -> bool:
+        """Whether a core multiplies vectors faster than its second cache delivers them: Intel's have two units for
+        multiply-adds of 64 bytes. What register tiles read again is then to stay in the first cache, or to be fetched
+        ahead."""
+        return is_intels(self.name, self.vector_bytes)
+
+    @property
     def most_sums(self) -> int:
         """How many vector registers may hold sums of products. Operands need the others."""
         return 24 if self.registers >= 32 else 12
@@ -154,6 +161,12 @@ class Target:
     def code(self) -> tuple[str, str, str, bool]:
         """Everything that object code depends on, other than the source of a kernel."""
         return self.triple, self.name, self.features, self.alone
+
+    @property
+    def first_bytes(self) -> int:
+        """How many bytes of one kind of data stay in the first cache while a loop reads it again: three quarters of it,
+        as what the loop goes along lies there only for a moment."""
+        return self.level1_bytes * 3 // 4
 
     @property
     def near_bytes(self) -> int:

@@ -271,8 +271,9 @@ class _NestWriter:
             lengths = zip(map(self.writer.dim, tile.strips), nest.space, strict=True)
             some = self._where(tile.many)
             some += "" if tile.down == 0 else f", the last point first{self._where(tile.down)}"
-            some += "" if tile.ahead == 0 else f", the next terms fetched ahead{self._where(tile.ahead)}"
             parts.append("strips of " + " x ".join(f"{length} {self.loops[loop]}" for length, loop in lengths) + some)
+        if tile.ahead != 0:
+            parts.append(f"the next terms{' and panels' if tile.beyond else ''} fetched ahead{self._where(tile.ahead)}")
         if tile.steps > 1:
             parts.append(f"{tile.steps} steps of a point at a time")
         if tile.narrow:

@@ -29,7 +29,9 @@ class Tile:
         columns: how many columns add a few terms before any adds the next ones (see `schedule.tiles.columns`).
     steps : how many steps a point of a strip goes through before the next point does.
     many : 1 in calls that use `strips`; 0 in calls with time, or the terms of sums, inside all other loops.
-    ahead : in strips of columns: 1 in calls that fetch the next terms of columns ahead, 0 in others.
+    ahead : 1 if the next terms are fetched ahead: those of right operands in panels, and in strips of columns those of
+        the columns (there in calls in which it is 1), else 0.
+    beyond : whether each block of rows also fetches a part of the panels that come next.
     narrow : whether the points that are left after whole vectors are computed in vectors of fewer lanes, not in one
         whose other lanes are masked.
     brief : sizes that are at least 1, and at most as many as `wide` vectors have lanes: the loop along which lanes run
@@ -54,6 +56,7 @@ class Tile:
     steps: int = 1
     many: Dimension = 1
     ahead: Dimension = 0
+    beyond: bool = False
     narrow: bool = False
     brief: tuple[Dimension, ...] = ()
     wide: int = 1

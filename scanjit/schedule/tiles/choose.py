@@ -141,14 +141,32 @@ def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, la
         vectors //= 2
     if nest.few == "columns":
         vectors, block = 1, block if len(nest.space) == 2 else min(block, ROWS_OF_SMALL)
-    group = 1 if rows is None else group_of(nest, reductions, rows, lanes * vectors, target.near_bytes)
+    group, ahead, beyond = (1, 0, False) if rows is None else _way(nest, reductions, rows, lanes * vectors, target)
     left_apart = shapes.masks_cost if rows is None else shapes.left_apart
     some_left = left_apart(lane.size, lanes, vectors, target)
     if some_left and isinstance(lane.size, int) and lane.size < lanes * vectors:  # there is no whole tile
         vectors = vectors if rows is None else 1
         some_left = rows is not None and left_apart(lane.size, lanes, 1, target)
     left = shapes.left_at_a_time(block * len(reductions), vectors, target) if some_left else 0
-    return Tile(lanes, vectors, rows, block, left=left, group=group)
+    if block == 1:
+        ahead, beyond = 0, False
+    return Tile(lanes, vectors, rows, block, left=left, group=group, ahead=ahead, beyond=beyond)
+
+
+def _way(
+    nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int, target: Target
+) -> tuple[Dimension, int, bool]:
+    """The way of register tiles of so many columns through rows and columns: how many of them are computed for some
+    rows before the next rows, and whether they fetch ahead (`ahead` and `beyond` of `Tile`).
+
+    Where the second cache delivers more slowly than a core computes, all rows go over columns whose right operands stay
+    in the first cache."""
+    lane = nest.space[-1]
+    if target.outruns_level2 and _fits(_panel_bytes(reductions, lane, width), target.first_bytes, False):
+        return 1, 0, False
+    far = not _fits(_panel_bytes(reductions, lane, lane.size), target.level2_bytes, True)
+    ahead = int(target.outruns_level2)
+    return group_of(nest, reductions, rows, width, target.near_bytes), ahead, ahead == 1 and far
 
 
 def _lefts(reductions: Sequence[Reduce], lane: NestLoop) -> int:
@@ -175,12 +193,21 @@ def group_of(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: in
     again = any(isinstance(v, Apply) and lane in loops_of(v, loops) and not over & loops[v] for v in nest.values)
     if again or (isinstance(lane.size, int) and lane.size <= width):
         return 1  # values that depend on the column alone are then computed once for all rows
-    rights = {load for r in reductions for load in factors(r) or () if lane in load.access.strides}
-    terms = types.product(loop.size for loop in reductions[0].loops)
-    nbytes = terms * (width * sum(load.dtype.itemsize for load in rights))
-    most = types.maximum(near_bytes // types.maximum(nbytes, 1), 1)
+    most = types.maximum(near_bytes // types.maximum(_panel_bytes(reductions, lane, width), 1), 1)
     short = isinstance(lane.size, int) and lane.size * np.dtype(nest.dtype).itemsize <= SHORT_ROW
     return types.minimum(most, TILES_IN_SHORT_ROW) if short else most
+
+
+def _panel_bytes(reductions: Sequence[Reduce], lane: NestLoop, width: Dimension) -> Dimension:
+    """How many bytes of right operands lie in so many columns."""
+    rights = {load for r in reductions for load in factors(r) or () if lane in load.access.strides}
+    terms = types.product(loop.size for loop in reductions[0].loops)
+    return terms * (width * sum(load.dtype.itemsize for load in rights))
+
+
+def _fits(nbytes: Dimension, most: int, unknown: bool) -> bool:
+    """Whether something is at most so large; `unknown` if nobody knows how large it is."""
+    return nbytes <= most if isinstance(nbytes, int) else unknown
 
 
 def _fit(lanes: int, size: Dimension) -> int:
