@@ -30,7 +30,7 @@ def _in_pages(nbytes: int, pages: int, advice: int) -> np.ndarray | None:
         memory = np.frombuffer(whole, np.uint8)
         first = -address(memory) % PAGE
         whole.madvise(advice, first, pages * PAGE)
-    except OSError:
+    except (OSError, OverflowError):
         return None
     return memory[first : first + nbytes]
 
