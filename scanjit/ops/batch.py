@@ -69,8 +69,9 @@ def _batch(node: Node, known: Mapping[Node, Batched], dims: Mapping[Atom, Dimens
     for sized in node.applied.sizes:
         if known[sized][1]:
             raise errors.NotSupportedError(
-                "a size that differs between the examples of a batch",
+                "a size that differs between the examples of a batch, or the steps of a loop",
                 got=f"{sized!r}, used by {node!r}",
+                fix="use a mask over the full size: sj.where(sj.arange(n) < k, x, 0); in a loop also mode='reference'",
                 where=node.where,
             )
     operands, flags = [new for new, _ in args[: node.arity]], [flag for _, flag in args[: node.arity]]

@@ -91,6 +91,15 @@ def test_a_size_that_does_not_fit(name: str, state: bool) -> None:
 def test_a_size_that_always_fits_costs_nothing() -> None:
     step = lambda x, h: h + sj.while_loop(lambda s: s > 1.0, lambda s: 0.5 * s, x + h)
     x = sj.vector("x")
-    f = sj.function([x], sj.scan(step, x, sj.constant(0.0)), mode="emulate")
-    (outer,) = (node for node in walk(f.executable.outputs) if node.op.name == "scan")
+    made: Any = sj.function([x], sj.scan(step, x, sj.constant(0.0)), mode="emulate").executable
+    (outer,) = (node for node in walk(made.outputs) if node.op.name == "scan")
     assert outer.params["carries"] == 1
+
+
+def test_a_size_without_a_limit_is_refused_in_words() -> None:
+    ks = sj.vector("ks", "int64")
+    for first, words in ((None, "the steps of a loop"), (sj.constant(0.0), "give the size a limit")):
+        step = lambda k, *h: sj.ones(k).mean() + sum(h)
+        with pytest.raises(sj.NotSupportedError, match=words) as found:
+            sj.function([ks], sj.scan(step, ks, first), mode="emulate")
+        assert "use a mask over the full size" in str(found.value)
