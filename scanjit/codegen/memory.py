@@ -34,6 +34,9 @@ def _load(frame: Frame, value: Load, point: Point) -> str:
         return f"{how}_{name}({address}, {frame.every(point)})"
     if step != kept.itemsize:
         return f"load_strided_{name}({address}, {frame.size(step)}, {frame.every(point)})"
+    if mask is None and (before := _one_before(frame, value.access, point)) is not None:
+        stored, behind = frame.vector(before, point)[0], f"{address} + {(point.width - 1) * kept.itemsize}"
+        return f"slide_down1(load_{name}({stored}), broadcast_{name}({behind}))"
     if mask is None or value.access.panel is not None or _has_room(frame, value.access, point):
         return f"load_{name}({address})"
     if (first := _in_brief_row(frame, value.access, point)) is not None:
@@ -42,6 +45,20 @@ def _load(frame: Frame, value: Load, point: Point) -> str:
             texts[i] = f"load_{name}({_row(frame, value.access, first, replace(point, vector=point.vector + i))})"
         return _slid(frame, texts[0], "down", first, texts[1], _zeros(kept, point))
     return f"load_masked_{name}({address}, {mask})"
+
+
+def _one_before(frame: Frame, access: Access, point: Point) -> Access | None:
+    """The place of another load of a nest, if this one reads from one element further on, and the nest stores rows of
+    this buffer in the same vectors as the other load reads. A vector that reaches into two of them would wait until
+    the stores of both have left the core."""
+    buffer, first = access.buffer, access.offset - 1
+    if point.width == 1 or buffer.row is None or frame.nest.time is not None:
+        return None
+    stores = (store.access for store in frame.nest.stores if store.access.buffer is buffer)
+    if not any(types.remainder(store.offset - first, buffer.shape[-1]) == 0 for store in stores):
+        return None
+    loads = (value.access for value in frame.nest.values if isinstance(value, Load) and value.access.buffer is buffer)
+    return next((other for other in loads if other.offset == first and other.strides == access.strides), None)
 
 
 def _load_begun(frame: Frame, value: Load, point: Point) -> str:

@@ -211,8 +211,8 @@ def _fits(nbytes: Dimension, most: int, unknown: bool) -> bool:
 
 
 def _fit(lanes: int, size: Dimension) -> int:
-    """As many lanes as a known size fills, at most `lanes`: 4 of 16 for a size of 3."""
-    while isinstance(size, int) and lanes > 1 and lanes // 2 >= size:
+    """As many lanes as a size may fill, at most `lanes`: 4 of 16 for a size of 3, 1 for one of `min(N, 1)`."""
+    while lanes > 1 and types.not_negative(lanes // 2 - size):
         lanes //= 2
     return lanes
 
