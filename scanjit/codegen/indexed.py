@@ -231,7 +231,7 @@ class _Places(NamedTuple):
         """A place moved by an index that differs from lane to lane."""
         frame, long = self.frame, suffix(INT64, self.point.width)
         vector = self.value_of(index.value, self.point)
-        term = f"{vector} * splat_{long}({stride})"
+        term = f"{self._begun_again(index, vector)} * splat_{long}({stride})"
         offsets = term if place.offsets is None else f"{place.offsets} + {term}"
         if index.sure and types.not_negative(index.size - 1):
             return place._replace(offsets=offsets)
@@ -244,6 +244,19 @@ class _Places(NamedTuple):
         frame.scopes[self.level].add(f"{ok} = {inside} & {within}")
         self._report(self.level, f"{inside} & ~{ok}")
         return _Place(place.address, offsets, (ok,))
+
+    def _begun_again(self, index: Index, vector: str) -> str:
+        """How far an index that differs from lane to lane moves each lane: `size` less where its axis has begun
+        again."""
+        if index.turn is None:
+            return vector
+        assert isinstance(index.turn, Position)
+        frame, long = self.frame, suffix(INT64, self.point.width)
+        start, step = frame.position(index.turn, self.point)
+        size, reached = f"splat_{long}({frame.size(index.size)})", f"{vector} + splat_{long}({start})"
+        if step != 0:
+            reached += f" + iota_{long}(0) * splat_{long}({step})"
+        return f"select({reached} < {size}, {vector}, {vector} - {size})"
 
     def _report(self, level: int, outside: str) -> Scope | None:
         """Report the code if a lane is outside; in front of the loop over time, only if there is a step, else in the

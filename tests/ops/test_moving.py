@@ -152,6 +152,25 @@ def test_roll_by_a_computed_shift() -> None:
     agrees(sj.roll, np.roll, np.zeros(0), 2)
 
 
+ROLLED: list[Callable[[Any, Any], Any]] = [
+    lambda v, shift: (sj.roll(v, shift) * v).sum(),
+    lambda v, shift: sj.roll(v, shift)[::-2].sum(),
+    lambda v, shift: (sj.roll(v, shift) - v).max(),
+]
+
+
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("along", ROLLED)
+def test_lanes_that_are_rolled_by_shifts_of_their_own(along: Callable[[Any, Any], Any], mode: str) -> None:
+    v, shifts = sj.vector("v", "float64"), sj.lvector("shifts")
+    batched = sj.vmap(lambda shift: along(v, shift))(shifts)
+    for output in (batched, sj.grad((batched**2).sum(), v)):
+        f, reference = (sj.function([v, shifts], output, mode=each) for each in (mode, "reference"))
+        for size in (1, 5, 17):
+            given = np.arange(1.0, size + 1) ** 2, np.arange(-7, 8)
+            np.testing.assert_allclose(f(*given), reference(*given), rtol=1e-12)
+
+
 @pytest.mark.quick(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
 @pytest.mark.parametrize(
