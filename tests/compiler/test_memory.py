@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import itertools
 
@@ -11,10 +13,11 @@ import pytest
 import scanjit as sj
 from scanjit import types
 from scanjit.runtime import sized
+from scanjit.runtime.addresses import address
 from scanjit.runtime.compiled import CompiledStage
 from scanjit.schedule.memory.addresses import ALIGNMENT, assign
 from scanjit.schedule.nests import Lifetime, jobs_of
-from tests.fuzz.check import Config, check
+from tests.fuzz.check import Config, Mismatch, check
 from tests.fuzz.programs import Program, program
 
 CHUNKS = [pytest.param(range(20_000, 20_040)), pytest.param(range(20_040, 20_100), marks=pytest.mark.slow)]
@@ -94,6 +97,17 @@ def test_compiled_with_and_without_sharing(monkeypatch: pytest.MonkeyPatch, rng:
     monkeypatch.setattr(sized, "assign", apart)
     alone = sj.function([x, w], outputs)(*given)
     np.testing.assert_equal(shared, alone)
+
+
+def test_writes_beside_a_workspace_are_noticed() -> None:
+    x = sj.matrix("x")
+    for first in (-1, 0, 1):
+        with pytest.raises(Mismatch) if first else contextlib.nullcontext(), Config("numba").active():
+            f = sj.function([x], x @ x @ x, mode="numba")
+            f(np.ones((30, 30), x.dtype))
+            (space,) = (space for stage in f.executable.stages for space in stage.workspaces)  # type: ignore[attr-defined]
+            place = address(space.memory) + {-1: -1, 0: 0, 1: space.memory.size}[first]
+            ctypes.memset(place, 0, 1)
 
 
 @pytest.mark.parametrize("checkpoint", [None, 4])

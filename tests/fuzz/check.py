@@ -102,7 +102,7 @@ class Config:
                 patch.setattr(rows, "OwnRows", lambda size, unit, kept: OwnRows(size, ODD_UNIT, kept))
                 _in_turns(patch, self.threads, self.ended)
             guard = Guard()
-            patch.setattr(workspace, "np", guard)
+            patch.setattr(workspace, "zeros", guard.memory)
             yield
             guard.check()
 
@@ -302,24 +302,19 @@ def _in_turns(patch: pytest.MonkeyPatch, count: int, ended: Callable[[], bool]) 
 
 
 class Guard:
-    """Stands in for NumPy where compiled programs allocate: around all memory lie bytes that nothing may change."""
+    """The workspaces of compiled programs: around all memory lie bytes that nothing may change."""
 
     MARGIN, PATTERN = 256, 0xA5
 
     def __init__(self) -> None:
         self.given: list[tuple[np.ndarray, int, int]] = []
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
-
-    def zeros(self, shape: Any, dtype: Any = float) -> np.ndarray:
-        """Memory full of garbage instead of zeros, on which no result may depend, guarded."""
-        kind = np.dtype(dtype)
-        nbytes = int(np.prod(shape)) * kind.itemsize
+    def memory(self, nbytes: int) -> np.ndarray:
+        """Garbage instead of zeros, on which no result may depend, guarded."""
         whole = np.full(nbytes + 2 * self.MARGIN + 64, self.PATTERN, np.uint8)
         start = -whole.ctypes.data % 64 + self.MARGIN
         self.given.append((whole, start, start + nbytes))
-        return whole[start : start + nbytes].view(kind).reshape(shape)
+        return whole[start : start + nbytes]
 
     def check(self) -> None:
         """Raise if anything was written outside."""
