@@ -51,7 +51,7 @@ def choose(a: TensorLike, choices: Sequence[TensorLike]) -> Node:
     if not number.type.kind.integral or not len(choices):
         raise errors.ArgumentError("choose takes integers, and at least one choice", got=number.type)
     dtype = common_dtype([c if is_number(c) else as_tensor(c) for c in choices])
-    places, *parts = broadcast_arrays(number, *(cast(as_tensor(c), dtype) for c in choices))
+    places, *parts = broadcast_arrays(cast(number, "int64"), *(cast(as_tensor(c), dtype) for c in choices))
     places = where(places < 0, len(parts), places)  # not counted from the end
     return take_along_axis(stack(parts), expand_dims(places, 0), 0)[0]
 

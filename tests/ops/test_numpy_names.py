@@ -687,3 +687,5 @@ def test_choose_takes_no_number_outside() -> None:
     for number in (2, -1):
         with pytest.raises(sj.OutOfBoundsError):
             f([0, number], [2.0, 3.0])
+    many = sj.choose(np.array([0, 127], "int8"), [float(number) for number in range(128)])
+    assert np.array_equal(sj.function([], many, mode="reference")(), [0.0, 127.0])
