@@ -15,12 +15,12 @@ of a thread's piece use the same part of `spare`, which stays in the cache.
 The spectrum of an even number of real numbers is made of that of pairs of neighbours, `_halves_joined`. An odd number
 of real numbers is transformed as complex numbers are.
 
-For a known length, each pass has its own code. For any other length, factors are found when the function runs. If one
-of them is a large prime, the transform is a convolution with a chirp, `exp(pi i j j / n)` (L. Bluestein, "A linear
-filtering approach to the computation of discrete Fourier transform", 1970): two transforms of a length `m` that has
-small factors, and between them a product with the transform of the chirp. The second one goes backwards, for which the
-planes are exchanged. A single row of such a length is a matrix, whose columns are transformed side by side by the
-passes for rows. The last pass is along the rows of the matrix.
+For a known length without large prime factors, each pass has its own code. For any other length, factors are found
+when the function runs. If one of them is a large prime, the transform is a convolution with a chirp, `exp(pi i j j /
+n)` (L. Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970): two transforms
+of a length `m` that has small factors, and between them a product with the transform of the chirp. The second one goes
+backwards, for which the planes are exchanged. A single row of such a length is a matrix, whose columns are transformed
+side by side by the passes for rows. The last pass is along the rows of the matrix.
 
 `scanjit.ops.passes` says what lies in `table`.
 """
@@ -55,12 +55,12 @@ class _Writer:
         self.given, self.result, self.spare, self.table = (
             self.parameters.address(ref.buffer, ref.offset) for ref, _ in job.arrays
         )
-        self.n, self.known, self.real = self.parameters.number(job.length), isinstance(job.length, int), job.real
+        self.n, self.known, self.real = self.parameters.number(job.length), job.known is not None, job.real
         self.forth, self.back = job.given_form == "reals", job.result_form == "reals"
         self.whole = self.forth and job.result_form == "pairs"
         self.h: Number = "h"
-        if isinstance(job.length, int):
-            self.h = length_of_pairs(job.length) if job.real else job.length
+        if job.known is not None:
+            self.h = length_of_pairs(job.known) if job.real else job.known
         self.pairs = Pairs(dtype, lanes, job.sign, str(self.h) if self.known else "plane")
         self.across = Across(self.pairs, job, self.n, self.h)
         self.add, self.new, self.block = self.pairs.add, self.pairs.new, self.pairs.block
@@ -71,7 +71,7 @@ class _Writer:
         self.add(f"kept = stack({2 * LARGEST_FACTOR * self.lanes * self.size})")
         self.add(f"home = {self.spare} + begin*{self.parameters.number(self.job.spare.shape[-2])}*{2 * self.size}")
         if not self.known:
-            self.add(*find_length(self.n, self.real, self.lanes))
+            self.add(*find_length(self.n, self.real, self.lanes), "stage = 0", "block = 0")
         blocks, block, rows, parts = map(
             self.parameters.number, (self.job.blocks, self.job.block, self.job.rows, self.job.pieces)
         )
@@ -80,9 +80,9 @@ class _Writer:
             self.add(f"row = {blocks}*part//{parts}*{block}")
             self.add(f"stop = min({blocks}*(part + 1)//{parts}*{block}, {rows})")
             self._tables()
-            if isinstance(self.job.length, int):
+            if self.job.known is not None:
                 self.across.write(self._row)
-                self.block("while row < stop:", partial(self._known_row, self.job.length))
+                self.block("while row < stop:", partial(self._known_row, self.job.known))
             else:
                 self._found_rows()
 
@@ -221,8 +221,8 @@ class _Writer:
 
     def _found_rows(self) -> None:
         """The rows, several side by side or one after the other. A row is transformed in one stage. As a convolution it
-        takes two, and a stage before all rows transforms the chirp. The passes of a stage run for a block of columns at
-        a time, which are side by side as rows are; the last pass is for all of them."""
+        takes two, and a stage before all rows of a thread's piece transforms the chirp. The passes of a stage run for a
+        block of columns at a time, which are side by side as rows are; the last pass is for all of them."""
         lanes, size, across = self.lanes, self.size, self.across
         self.add(
             "apart = m // columns",
@@ -230,8 +230,6 @@ class _Writer:
             f"room = (columns + {lanes - 1})//{lanes}*{lanes}*apart*{2 * size}",
             "flat = home",
             f"chirped = flat + (plane + {lanes * lanes})*{2 * size} + 2*room",
-            "stage = 0",
-            "block = 0",
         )
 
         def rows() -> None:

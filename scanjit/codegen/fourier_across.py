@@ -25,21 +25,21 @@ class Across:
     """Writes the transform of rows side by side. The variables are those of `scanjit.codegen.fourier`."""
 
     def __init__(self, pairs: Pairs, job: Fourier, n: str, h: Number) -> None:
-        length = job.length
+        length = job.known
         self.pairs, self.length, self.n, self.h = pairs, length, n, h
         self.lanes, self.size = pairs.lanes, pairs.size
         self.vector = self.lanes * self.size
         self.kind = suffix(pairs.dtype, self.lanes)
         self.forth, self.back = job.given_form == "reals", job.result_form == "reals"
         self.whole = self.forth and job.result_form == "pairs"
-        self.most = most_across(length, job.real)
-        if isinstance(length, int):
+        self.most = most_across(job.length, job.real)
+        if length is not None:
             self.most = length if length <= self.most else 0
         self.floats: dict[str, Number] = {"pairs": f"2*{n}", "reals": n, "half": f"2*({n}//2 + 1)"}
         """How many floats a row has in each form."""
-        if isinstance(length, int):
+        if length is not None:
             self.floats = {"pairs": 2 * length, "reals": length, "half": 2 * (length // 2 + 1)}
-        self.folded = self.forth and (not isinstance(length, int) or length % 2 == 1)
+        self.folded = self.forth and (length is None or length % 2 == 1)
         """Whether passes compute half of the frequencies: always, or if the variable `odd` is 1."""
         self.add, self.new, self.block = pairs.add, pairs.new, pairs.block
 
@@ -97,7 +97,7 @@ class Across:
     def bring(self) -> None:
         """Make vectors of the rows, and begin with half spectra."""
         self.add("table = powers", "here = home", f"there = home + {self.n}*{2 * self.vector}")
-        if not isinstance(self.length, int) and self.forth:
+        if self.length is None and self.forth:
             self.add(f"odd = h // max({self.n}, 1)")
         if self.back:
             self._turned("half", self.vector, into=True)
@@ -132,7 +132,7 @@ class Across:
 
     def by_parity(self, even: Callable[[], None], odd: Callable[[], None]) -> None:
         """Lines for an even number of real numbers, and for an odd one."""
-        if isinstance(self.length, int):
+        if self.length is not None:
             (odd if self.length % 2 else even)()
             return
         self.block(f"if h != {self.n}:", even)
@@ -260,10 +260,10 @@ class Across:
             self.put("there", plain, y)
             return
         whole = f"{radix}*{done}"
-        if isinstance(self.length, int) and isinstance(k, int):
+        if self.length is not None and isinstance(k, int):
             self.put("there", f"l*{whole} + {whole} - {k}*{done} - s", (y[0], self.new(f"-{y[1]}")))
             return
-        beyond = "odd" if not isinstance(self.length, int) else "1"
+        beyond = "odd" if self.length is None else "1"
         self.add(f"beyond = {beyond}*min(2*{k}//{radix}, 1)")
         self.add(f"at = {plain} + beyond*((2*l + 1)*{whole} - 2*({plain}))")
         sign = self.new(f"cast_{self.kind}(splat_i64x{self.lanes}(1 - 2*beyond))")

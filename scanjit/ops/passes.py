@@ -73,6 +73,13 @@ def passes(n: int) -> list[Pass]:
     return found
 
 
+def known_length(length: Dimension, real: bool) -> int | None:
+    """The length of a row, if it is known and no factor is a large prime: then its passes are known. Else None."""
+    if not isinstance(length, int) or max(factors(length_of_pairs(length) if real else length)) > LARGEST_FACTOR:
+        return None
+    return length
+
+
 def length_of_pairs(n: int) -> int:
     """The length of the complex transform that n real numbers take. Neighbours are the real and the imaginary parts if
     their number is even."""

@@ -1,8 +1,7 @@
 """Discrete Fourier transforms of any length.
 
 Transforms of up to 8 numbers are arithmetic on entries, unless they are rows of 7 or 8 numbers that lie behind each
-other. Others are ops with code of their own. A transform of a length with a prime factor above 64 is a convolution
-(Bluestein), whose length has small factors. It is written here if the length is known, otherwise in the code of the op.
+other. Others are ops with code of their own.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from scanjit.ops.elementwise import where
 from scanjit.ops.expect import expect
 from scanjit.ops.fourier import FOURIER, FROM_HALF_SPECTRUM, HALF_SPECTRUM
 from scanjit.ops.parts import is_complex, joined, minus, of_stored, parts, plus, times
-from scanjit.ops.passes import LARGEST_FACTOR, WRITTEN_OUT, factors, is_written_out, length_of_pairs
+from scanjit.ops.passes import is_written_out
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import CONCATENATE, IOTA, flip, window
 from scanjit.ops.stretch import full
@@ -112,7 +111,7 @@ def _has_half(n: Dimension) -> bool:
     """Whether half spectra of n numbers have a statement of their own."""
     if not isinstance(n, int):
         return True
-    return not is_written_out(n) and max(factors(length_of_pairs(n))) <= LARGEST_FACTOR
+    return not is_written_out(n)
 
 
 def irfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm = None) -> Node:
@@ -221,7 +220,7 @@ def _dft(x: Node, sign: int, rows: bool = False) -> Node:
     turned = rows and n > MOST_ENTRIES and not (isinstance(count, int) and count < FEWEST_ROWS)
     if is_written_out(n) and not turned:  # elementwise, with a batch in the lanes of vectors
         return stack(_short([_entry(x, i) for i in range(n)], sign), axis=-1)
-    return _convolved(x, n, sign) if max(factors(n)) > LARGEST_FACTOR else of_stored(FOURIER(*x.args, sign=sign))
+    return of_stored(FOURIER(*x.args, sign=sign))
 
 
 def _entry(x: Node, i: int) -> Node:
@@ -268,18 +267,3 @@ def _turned(x: Node, power: int, n: int, sign: int) -> Node:
         return joined(times(real, half), times(imaginary, half), x)
     angle = sign * 2 * math.pi * rest / (4 * n)
     return x * complex(math.cos(angle), math.sin(angle))
-
-
-def _convolved(x: Node, n: int, sign: int) -> Node:
-    """The transform of the last axis as a convolution with a chirp (Bluestein)."""
-    size = next(m for m in range(2 * n - 1, 4 * n) if max(factors(m)) <= max(WRITTEN_OUT))
-    squares = np.arange(n) ** 2 % (2 * n)
-    chirp = np.exp(1j * sign * math.pi / n * squares)
-    around = np.zeros(size, complex)
-    around[:n] = chirp.conj()
-    around[size - n + 1 :] = chirp[:0:-1].conj()
-    dtype = np.result_type(x.dtype)
-    given = x * chirp.astype(dtype)
-    given = CONCATENATE(given, full(0, (*x.type.shape[:-1], size - n), dtype), axis=x.ndim - 1)
-    spectrum = _dft(given, -1) * (np.fft.fft(around) / size).astype(dtype)
-    return _windowed(_dft(spectrum, 1), 0, n) * chirp.astype(dtype)

@@ -275,6 +275,25 @@ def test_lengths_with_large_prime_factors(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(back, row, 1e-4, 1e-5)
 
 
+def test_known_lengths_with_large_prime_factors(rng: np.random.Generator) -> None:
+    """One statement transforms all rows; only the factor of the inverse has a nest. The same bits for any number of
+    threads."""
+    for n in (67, 997, 2 * 997):
+        a, reals = sampled(rng, (40, n)), rng.normal(size=(40, n))
+        z, x = sj.tensor(("b", n), "complex128"), sj.tensor(("b", n), "float64")
+        transforms = [sj.fft(z), sj.rfft(x), sj.irfft(sj.rfft(x), n)]
+        wanted = [np.fft.fft(a), np.fft.rfft(reals), reals]
+        f = sj.function([z, x], transforms)
+        text = sj.dprint(f, "str", stage="blocks")
+        assert text is not None and text.count("nest ") == 1, text
+        found = []
+        for sj.config.threads in (1, 2):
+            found.append(f(a, reals))
+        for one, two, right in zip(*found, wanted, strict=True):
+            assert (one == two).all()
+            np.testing.assert_allclose(one, right, 1e-10, 1e-10)
+
+
 def test_wrong_transforms() -> None:
     x = sj.tensor(4, name="x")
     with pytest.raises(sj.ArgumentError, match="norm of a Fourier transform is unknown"):

@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from scanjit import types
-from scanjit.ops.passes import length_of_pairs
+from scanjit.ops.passes import known_length, length_of_pairs
 from scanjit.records import record
 from scanjit.schedule.nests.array_job import BANDS, ArrayJob
 from scanjit.schedule.nests.buffers import Ref
@@ -49,6 +49,11 @@ class Fourier(ArrayJob):
         return "reals" in (self.given_form, self.result_form)
 
     @property
+    def known(self) -> int | None:
+        """The length, if the passes for it are known when code is made."""
+        return known_length(self.length, self.real)
+
+    @property
     def rows(self) -> Dimension:
         """How many rows there are."""
         return types.product(self.result.shape[: -1 if self.result_form == "reals" else -2])
@@ -65,8 +70,10 @@ class Fourier(ArrayJob):
 
     @property
     def operations(self) -> Dimension:
-        """About 80 for each pair of the result. This is right for rows of about 100 pairs."""
-        return 40 * types.product(self.result.shape)
+        """About 80 for each pair of the result, which is right for rows of about 100 pairs; six times as many if the
+        transform is known to be a convolution."""
+        convolved = isinstance(self.length, int) and self.known is None
+        return (240 if convolved else 40) * types.product(self.result.shape)
 
     @property
     def pieces(self) -> Dimension:
@@ -76,8 +83,11 @@ class Fourier(ArrayJob):
 
 def most_across(length: Dimension, real: bool) -> int:
     """The most numbers of a row that is transformed beside others. Single rows of a known length take about as long if
-    they begin with a pass of radix 4 or 8, which stores whole vectors."""
-    if not isinstance(length, int) or (length_of_pairs(length) if real else length) % 4:
+    they begin with a pass of radix 4 or 8, which stores whole vectors. Convolutions are of single rows."""
+    known = known_length(length, real)
+    if known is None and isinstance(length, int):
+        return 0
+    if known is None or (length_of_pairs(known) if real else known) % 4:
         return MOST_ACROSS
     return 100 if real else 32
 
@@ -99,21 +109,21 @@ def blocks_of(rows: Dimension, length: Dimension, real: bool) -> Dimension:
 def parts_of(rows: Dimension, length: Dimension, real: bool) -> Dimension:
     """How many parts of the rows have memory of their own to work in: the blocks if the length is known, else bands."""
     blocks = blocks_of(rows, length, real)
-    return types.maximum(blocks if isinstance(length, int) else types.minimum(blocks, BANDS), 1)
+    return types.maximum(types.minimum(blocks, BANDS) if known_length(length, real) is None else blocks, 1)
 
 
 def work_of(rows: Dimension, length: Dimension, real: bool) -> Dimension:
     """How many pairs a block of rows works with: two vectors for each number of rows side by side; for a single row of
     an unknown length, four rows of a convolution, or vectors of 3 columns of 16."""
-    most = most_across(length, real)
-    if not isinstance(length, int):
+    most, known = most_across(length, real), known_length(length, real)
+    if known is None:
         several = types.minimum(rows // 2, 1)
         return types.maximum(2 * MOST_LANES * several * types.minimum(length, most), 12 * length + 300)
-    if length <= most:
-        return 2 * MOST_LANES * length
+    if known <= most:
+        return 2 * MOST_LANES * known
     if real:
-        return 2 * length if length % 2 else length // 2
-    return length
+        return 2 * known if known % 2 else known // 2
+    return known
 
 
 @record

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.fourier import FROM_HALF_SPECTRUM, HALF_SPECTRUM
-from scanjit.ops.passes import length_of_pairs, table_of, table_size
+from scanjit.ops.passes import known_length, length_of_pairs, table_of, table_size
 from scanjit.rewrite.match import is_zero
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
@@ -66,8 +66,9 @@ class FourierRule(ArrayRule):
 
     def _table(self, lowering: Lowering, node: Node, n: Dimension, real: bool) -> tuple[Ref, list[Item]]:
         """Where the powers of roots of unity lie, and what computes them."""
-        if isinstance(n, int):
-            powers = table_of(length_of_pairs(n) if real else n, node.dtype, real and n % 2 == 0)
+        known = known_length(n, real)
+        if known is not None:
+            powers = table_of(length_of_pairs(known) if real else known, node.dtype, real and known % 2 == 0)
             place = lowering.locate(ir.constant(powers if powers.size else powers.dtype.type([0])))
             assert place is not None
             return place, []
