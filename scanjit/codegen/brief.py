@@ -210,7 +210,7 @@ def _tile(nest: Nest, tile: Tile, sizes: tuple[Dimension, ...], vectors: int) ->
         alone = replace(alone, vectors=vectors, left=0, narrow=False)
     elif tile.rows is None or tile.rows.size not in sizes or not types.not_negative(tile.lanes * tile.vectors - size):
         return alone
-    return replace(alone, rows=None, row_block=1, group=1, matrices=False)
+    return replace(alone, rows=None, row_block=1, group=1, matrices=False, meanwhile=False)
 
 
 def _in_whole_vectors(nest: Nest, sizes: tuple[Dimension, ...], lanes: int, vectors: int) -> Nest:

@@ -91,6 +91,7 @@ class Frame:
     index : the counters of open loops, by loop and row (or vector of `columns`).
     registers : the variables that are carried through time, by register and vector.
     order : the order of rows, if those that a mask wants come first.
+    group : the bounds of the group of tiles of columns in which the present tile lies, if there are groups.
     guessed : the choices that are written as branches.
     decided : the conditions that are known behind branches, and what they are.
     fresh : makes new variables.
@@ -112,6 +113,7 @@ class Frame:
         self.index: dict[tuple[NestLoop, int], str] = {}
         self.registers: dict[tuple[int, int], str] = {}
         self.order: RowOrder | None = None
+        self.group: tuple[str, str] | None = None
         self.guessed = nest.guessed
         self.decided: Mapping[Value, bool] = {}
         self.squares: dict[tuple[Access, int], Turned] = {}

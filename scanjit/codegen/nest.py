@@ -13,7 +13,7 @@ from scanjit.codegen.looks import looking
 from scanjit.codegen.reduce import reduction
 from scanjit.codegen.source import Source
 from scanjit.codegen.space import Space
-from scanjit.codegen.stores import store_tile
+from scanjit.codegen.stores import begin_tiles, store_tile
 from scanjit.codegen.strips import Strips
 from scanjit.codegen.time import TimeInside
 from scanjit.codegen.transposed import crossed, in_blocks, write_transposed
@@ -85,7 +85,7 @@ def nest_source(nest: Nest) -> Source:
     elif down is not None:
         write_transposed(frame, values, down)
     else:
-        Space(frame, lambda: store_tile(frame, values)).write(values)
+        Space(frame, lambda: store_tile(frame, values), begin_tiles(frame, values)).write(values)
     frame.pop(1)
     if tile.matrices:
         frame.scope.add("end_matrices()")

@@ -23,10 +23,11 @@ class Space:
     ----------
     frame : where they are written.
     inside : writes the lines inside the loops, at every point of the register tile.
+    before : writes what is computed of the first tile of a group before the loop over its tiles.
     """
 
-    def __init__(self, frame: Frame, inside: Callable[[], None]) -> None:
-        self.frame, self._inside = frame, inside
+    def __init__(self, frame: Frame, inside: Callable[[], None], before: Callable[[], None] | None = None) -> None:
+        self.frame, self._inside, self._before = frame, inside, before
         self._reduces = bool(reductions_in(frame.nest.values))
 
     def write(self, values: Values) -> None:
@@ -164,6 +165,11 @@ class Space:
             start, stop = group(frame, start, stop, frame.size(tile.group * width))
             self._blocked(rows, tile.row_block)
             rows = None
+            if self._before is not None:
+                with frame.inside(None, lane, start):
+                    self._mask(lane, masked)
+                    self._before()
+                frame.group = start, stop
         if start is None:
             frame.push(None, lane, "0")
         else:
@@ -172,13 +178,18 @@ class Space:
                 frame.index[lane, 1] = frame.line(
                     "next", f"{j} + min(({stop} - {j} - 1)//{tile.lanes}, 1)*{tile.lanes}"
                 )
-        if masked:
-            frame.masks[-1] = [self._head(lane, vector) for vector in range(tile.vectors)]
+        self._mask(lane, masked)
         if rows is not None:
             self._blocked(rows, tile.row_block)
         self._inside()
         frame.pop(depth)
         frame.index.pop((lane, 1), None)
+        frame.group = None
+
+    def _mask(self, lane: NestLoop, masked: bool) -> None:
+        """Mask the lanes of the present tile that do not exist."""
+        if masked:
+            self.frame.masks[-1] = [self._head(lane, vector) for vector in range(self.frame.tile.vectors)]
 
     def _head(self, lane: NestLoop, vector: int) -> str:
         """The mask of the lanes of a vector that exist."""

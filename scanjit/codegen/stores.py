@@ -1,7 +1,10 @@
 """The stores of a nest without time, at every point of a register tile."""
 
+from collections.abc import Callable
+from functools import partial
+
 from scanjit.codegen.frame import IN_LOOP, Frame, Point
-from scanjit.codegen.matrices import multiply_matrices
+from scanjit.codegen.matrices import Meanwhile, multiply_matrices
 from scanjit.codegen.names import suffix
 from scanjit.codegen.places import SCRATCH
 from scanjit.codegen.reduce import reduction
@@ -17,6 +20,9 @@ def store_tile(frame: Frame, values: Values) -> None:
     tile = frame.tile
     if tile.rows is not None and tile.matrices:
         sums = frame.address(SCRATCH, 0)
+        if tile.meanwhile and frame.group is not None:
+            _use_meanwhile(frame, values, tile.rows, sums)
+            return
         multiply_matrices(frame, values, tile.rows, sums)
         points = _loop_over_rows(frame, tile.rows, sums)
     elif tile.rows is not None and tile.row_block > 1 and _has_epilogue(frame):
@@ -28,6 +34,22 @@ def store_tile(frame: Frame, values: Values) -> None:
         points = frame.points()
     for point in points:
         values.store(point)
+
+
+def begin_tiles(frame: Frame, values: Values) -> Callable[[], None] | None:
+    """What computes the sums of the first tile of a group, if those of the others are computed meanwhile."""
+    rows, sums = frame.tile.rows, frame.address(SCRATCH, 0) if frame.tile.meanwhile else ""
+    return partial(multiply_matrices, frame, values, rows, sums) if rows is not None and sums else None
+
+
+def _use_meanwhile(frame: Frame, values: Values, rows: NestLoop, sums: str) -> None:
+    """Store what is computed of the sums of a tile, while registers compute those of the next one."""
+    depth, following = len(frame.scopes), Meanwhile(frame, rows)
+    points = _loop_over_rows(frame, rows, sums, following.turn)
+    for point in points:
+        values.store(point)
+    frame.pop(depth)
+    following.end()
 
 
 def _has_epilogue(frame: Frame) -> bool:
@@ -50,7 +72,9 @@ def _spill(frame: Frame, values: Values) -> str:
     return sums
 
 
-def _loop_over_rows(frame: Frame, rows: NestLoop, sums: str) -> list[Point]:
+def _loop_over_rows(
+    frame: Frame, rows: NestLoop, sums: str, in_turn: Callable[[str], None] | None = None
+) -> list[Point]:
     """Open a loop over the rows of a tile whose sums lie in memory, so that the lines behind them are written once.
     That is less code, and rows that do not exist take no time. Returns the points inside the loop."""
     inner = [replace(point, row=IN_LOOP) for point in frame.points() if point.row == 0]
@@ -61,13 +85,15 @@ def _loop_over_rows(frame: Frame, rows: NestLoop, sums: str) -> list[Point]:
     if order is not None:
         first, stop, whole = order.first, order.count, False
     count = str(block) if whole else frame.line("count", f"min({block}, {stop} - {first})")
-    place, own = frame.fresh("turn"), order is None and rows is frame.tile.own
+    turn, own = frame.fresh("turn"), order is None and rows is frame.tile.own
     last = frame.line("last", f"max(min({first} + {2 * block + 1} - {stop}, 1), 0)") if own else ""
-    frame.push(f"for {place} in range({count}):", rows, place, block)
-    place = frame.line("place", _from_both_ends(place, count, last)) if own else place
+    frame.push(f"for {turn} in range({count}):", rows, turn, block)
+    place = frame.line("place", _from_both_ends(turn, count, last)) if own else turn
     at = f"{first} + {place}"
     frame.index[rows, IN_LOOP] = frame.line("row", at if order is None else f"load_i64({order.rows} + ({at})*8)")
     split_joined(frame, rows, IN_LOOP)
+    if in_turn is not None:
+        in_turn(turn)
     row, offset = frame.line("row", f"{sums} + {place}*{sum(_bytes(*part) for part in parts)}"), 0
     for value, point in parts:
         text = f"load_{suffix(value.dtype, point.width)}({_moved(row, offset)})"

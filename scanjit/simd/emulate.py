@@ -239,7 +239,7 @@ def _pieces(place: int, thread: int, threads: int, loop: range, turns: int, line
 
 def _plain(name: str, memory: Allocations) -> Emulated:
     routine, _, kind = name.rpartition("_")
-    if name in table.MATRICES or name in ("begin_matrices", "end_matrices"):
+    if name in {"begin_matrices", "end_matrices", *table.MATRICES, *table.MATRIX_SUMS}:
         return emulated_matrices.resolve(name, memory)
     if routine in emulated_lapack.FUNCTIONS:
         return emulated_lapack.resolve(routine, KINDS[kind], memory)

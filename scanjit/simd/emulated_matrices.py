@@ -19,7 +19,7 @@ from .numpy_lanes import NumpyLanes
 
 F32, I32 = KINDS["f32"], KINDS["i32"]
 _SET = threading.local()
-"""The `rows` and `terms` for which this thread has set the sizes."""
+"""The `rows` and `terms` for which this thread has set the sizes, and its `sums`."""
 _LEAST = np.float32(2.0**-126)
 """Numbers closer to zero are taken for zero."""
 
@@ -34,22 +34,44 @@ def _end() -> None:
     _SET.rows = _SET.terms = -1
 
 
-def _multiply(memory: Allocations, kind: str, sums: int, begun: int, *operands: int) -> None:
+def _begin_sums(memory: Allocations, count: int, sums: int, begun: int) -> None:
+    """The elements of the sums, those of one register behind those of another one. Their kind shows when products are
+    added."""
+    _SET.sums = [
+        memory.load(I32, PACKS, at).copy() if begun else np.zeros(PACKS, np.int32) for at in _rows(count, sums)
+    ]
+
+
+def _add(memory: Allocations, kind: str, first: int, stop: int, *operands: int) -> None:
     left, left_step, terms, right_step, *rights_at = operands
     if terms != _SET.terms:
         raise ValueError(f"the sizes are set for {_SET.terms} terms, not for {terms}")
     rows, (dtype, add) = _SET.rows, (F32, _add_pairs) if kind == "bf16" else (I32, partial(_add_quads, kind))
-    lefts = [memory.load(I32, terms, left + row * left_step).copy() for row in range(rows)] if terms else []
+    begin, end = first * PACKS, min(stop * PACKS, terms)
+    lefts = (
+        [memory.load(I32, end - begin, left + row * left_step + 4 * begin).copy() for row in range(rows)]
+        if begin < end
+        else []
+    )
     for k, right in enumerate(rights_at):
-        columns = [memory.load(I32, PACKS, right + i * right_step) for i in range(terms)]
-        places = [sums + MATRIX_ROW_BYTES * (row * len(rights_at) + k) for row in range(rows)]
-        total = np.concatenate([memory.load(dtype, PACKS, at) for at in places] if begun else [np.zeros(PACKS * rows)])
-        total = total.astype(dtype.dtype)
-        for first in range(0, terms, PACKS):
-            some = range(first, min(first + PACKS, terms))
+        own = range(k * rows, (k + 1) * rows)
+        columns = [memory.load(I32, PACKS, right + i * right_step) for i in range(begin, end)]
+        total = np.concatenate([_SET.sums[i] for i in own]).view(dtype.dtype)
+        for done in range(0, end - begin, PACKS):
+            some = range(done, min(done + PACKS, end - begin))
             total = add(total, [(np.repeat([a[i] for a in lefts], PACKS), np.tile(columns[i], rows)) for i in some])
-        for at, found in zip(places, np.split(total, rows), strict=True):
-            memory.store(dtype, at, found.copy())
+        for i, found in zip(own, np.split(total.astype(dtype.dtype), rows), strict=True):
+            _SET.sums[i] = found.copy().view(np.int32)
+
+
+def _end_sums(memory: Allocations, count: int, sums: int) -> None:
+    for at, found in zip(_rows(count, sums), _SET.sums, strict=True):
+        memory.store(I32, at, found)
+
+
+def _rows(count: int, sums: int) -> list[int]:
+    """Where the rows of the sums lie, those of one register behind those of another one."""
+    return [sums + MATRIX_ROW_BYTES * (row * count + k) for k in range(count) for row in range(_SET.rows)]
 
 
 def _add_pairs(total: Any, packs: list[tuple[Any, Any]]) -> Any:
@@ -78,5 +100,7 @@ def _flushed(x: Lanes) -> Any:
 def resolve(name: str, memory: Allocations) -> Callable[..., None]:
     """The emulation of a function."""
     if name in table.MATRICES:
-        return partial(_multiply, memory, name.rpartition("_")[2])
+        return partial(_add, memory, name.rpartition("_")[2])
+    if name in table.MATRIX_SUMS:
+        return partial(_begin_sums if name.startswith("begin") else _end_sums, memory, table.MATRIX_SUMS[name])
     return _begin if name == "begin_matrices" else _end

@@ -269,9 +269,16 @@ FORMS |= {
     name: Form(
         "int " * (6 + count),
         "nothing",
-        lambda b, t, *args, name=name: matrices.multiply(b, name.rpartition("_")[2], args[:6], args[6:]),
+        lambda b, t, *args, name=name: matrices.add_products(b, name.rpartition("_")[2], args[:6], args[6:]),
     )
     for name, count in table.MATRICES.items()
+}
+FORMS |= {
+    f"begin_sums{n}": Form("int int", "nothing", lambda b, t, *args, n=n: matrices.begin_sums(b, n, *args))
+    for n in range(1, 5)
+}
+FORMS |= {
+    f"end_sums{n}": Form("int", "nothing", lambda b, t, sums, n=n: matrices.end_sums(b, n, sums)) for n in range(1, 5)
 }
 FORMS |= {
     name: Form("vector same", "same", partial(_shuffle, lanes), partial(_check_shuffle, fewest))

@@ -41,16 +41,32 @@ def end(builder: ir.IRBuilder) -> None:
     call(builder, "llvm.x86.tilerelease", ir.VoidType(), [])
 
 
-def multiply(builder: ir.IRBuilder, kind: str, operands: Sequence[ir.Value], rights: Sequence[ir.Value]) -> None:
-    """Multiply one left operand and several right ones, and store the sums side by side: those of a row are 64 bytes
-    for each right operand. The operands are the address of the sums, and 1 if they are added to what is there, else 0;
-    the address of the left operand, and the bytes from row to row; the number of packs in each row; and the bytes
-    between two rows of a right operand. `rights` are the addresses of the right ones."""
-    name = f"scanjit_multiply_matrices{len(rights)}_{kind}"
-    function, new = internal(builder.module, name, ir.VoidType(), len(operands) + len(rights))
+def begin_sums(builder: ir.IRBuilder, count: int, sums: ir.Value, begun: ir.Value) -> None:
+    """Begin so many sums: with those that lie side by side at the address `sums` (those of a row are 64 bytes for each
+    right operand) if `begun` is 1, with zeros if it is 0."""
+    with builder.if_else(builder.icmp_signed("==", begun, I64(0))) as (zeros, others):
+        with zeros:
+            for register in range(count):
+                call(builder, "llvm.x86.tilezero", ir.VoidType(), [I8(register)])
+        with others:
+            _move_sums(builder, "tileloadd64", count, sums)
+
+
+def add_products(builder: ir.IRBuilder, kind: str, operands: Sequence[ir.Value], rights: Sequence[ir.Value]) -> None:
+    """Add products of one left operand and several right ones to the sums. The operands are the numbers of the first
+    matrix of 16 packs and of the one behind the last, of which there may be fewer; the address of the left operand, and
+    the bytes from row to row; the number of packs in each row; and the bytes between two rows of a right operand.
+    `rights` are the addresses of the right ones."""
+    name = f"scanjit_add_products{len(rights)}_{kind}"
+    function, new = internal(builder.module, name, ir.VoidType(), len(operands) + len(rights), inline=True)
     if new:
-        _write_multiply(function, _PRODUCTS[kind], len(rights))
+        _write_products(function, _PRODUCTS[kind])
     builder.call(function, [*operands, *rights])
+
+
+def end_sums(builder: ir.IRBuilder, count: int, sums: ir.Value) -> None:
+    """Store so many sums side by side."""
+    _move_sums(builder, "tilestored64", count, sums)
 
 
 def _write_begin(function: ir.Function) -> None:
@@ -80,21 +96,10 @@ def _write_begin(function: ir.Function) -> None:
     b.ret_void()
 
 
-def _write_multiply(function: ir.Function, product: str, count: int) -> None:
-    """All whole matrices are multiplied in a loop, then the last ones, which have 1 to 16 packs."""
+def _write_products(function: ir.Function, product: str) -> None:
+    """Whole matrices are multiplied in a loop, then the last ones, which have 1 to 16 packs."""
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    sums, begun, left, left_step, terms, right_step = function.args[:6]
-
-    def move_sums(how: str) -> None:
-        for register in range(count):
-            _move(b, how, register, b.add(sums, I64(MATRIX_ROW_BYTES * register)), I64(MATRIX_ROW_BYTES * count))
-
-    with b.if_else(b.icmp_signed("==", begun, I64(0))) as (zeros, others):
-        with zeros:
-            for register in range(count):
-                call(b, "llvm.x86.tilezero", ir.VoidType(), [I8(register)])
-        with others:
-            move_sums("tileloadd64")
+    first, stop, left, left_step, terms, right_step = function.args[:6]
 
     def add(lefts: int, rights: int, done: ir.Value) -> None:
         _move(b, "tileloadd64", lefts, b.add(left, b.shl(done, I64(2))), left_step)
@@ -103,23 +108,30 @@ def _write_multiply(function: ir.Function, product: str, count: int) -> None:
             _move(b, "tileloadd64", rights, b.add(right, below), right_step)
             call(b, f"llvm.x86.{product}", ir.VoidType(), [I8(register), I8(lefts), I8(rights)])
 
-    with b.if_then(b.icmp_signed(">", terms, I64(0))):
-        whole = b.sub(terms, _last(b, terms))
-        before, head = b.block, b.append_basic_block("head")
-        body, after = b.append_basic_block("body"), b.append_basic_block("after")
-        b.branch(head)
-        b.position_at_end(head)
-        done = b.phi(I64)
-        done.add_incoming(I64(0), before)
-        b.cbranch(b.icmp_signed("<", done, whole), body, after)
-        b.position_at_end(body)
-        add(_LEFT, _RIGHT, done)
-        done.add_incoming(b.add(done, I64(PACKS)), b.block)
-        b.branch(head)
-        b.position_at_end(after)
+    whole = b.sub(terms, _last(b, terms))
+    begin, wanted = b.mul(first, I64(PACKS)), b.mul(stop, I64(PACKS))
+    end = b.select(b.icmp_signed("<", wanted, whole), wanted, whole)
+    before, head = b.block, b.append_basic_block("head")
+    body, after = b.append_basic_block("body"), b.append_basic_block("after")
+    b.branch(head)
+    b.position_at_end(head)
+    done = b.phi(I64)
+    done.add_incoming(begin, before)
+    b.cbranch(b.icmp_signed("<", done, end), body, after)
+    b.position_at_end(body)
+    add(_LEFT, _RIGHT, done)
+    done.add_incoming(b.add(done, I64(PACKS)), b.block)
+    b.branch(head)
+    b.position_at_end(after)
+    reached = b.and_(b.icmp_signed("<=", begin, whole), b.icmp_signed(">", wanted, whole))
+    with b.if_then(b.and_(reached, b.icmp_signed(">", terms, I64(0)))):
         add(_LAST_LEFT, _LAST_RIGHT, whole)
-    move_sums("tilestored64")
     b.ret_void()
+
+
+def _move_sums(b: ir.IRBuilder, how: str, count: int, sums: ir.Value) -> None:
+    for register in range(count):
+        _move(b, how, register, b.add(sums, I64(MATRIX_ROW_BYTES * register)), I64(MATRIX_ROW_BYTES * count))
 
 
 def _last(b: ir.IRBuilder, terms: ir.Value) -> ir.Value:

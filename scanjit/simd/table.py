@@ -150,9 +150,11 @@ PLAIN = frozenset(
     "any_of all_of keep_branch report count_lanes lane_bits first_bit compress to_ends lane lane0 lane_i64 "
     "concat_lanes opaque select_freely dot_bf16 dot_apart dot_i8 pause prefetch".split()
 )
-MATRICES = {f"multiply_matrices{count}_{kind}": count for count in (1, 2, 3, 4) for kind in ("bf16", "u8i8", "i8u8")}
+MATRICES = {f"add_products{count}_{kind}": count for count in (1, 2, 3, 4) for kind in ("bf16", "u8i8", "i8u8")}
 """Maps each function that multiplies matrices in registers to the number of right matrices that it takes."""
-PLAIN |= {"begin_matrices", "end_matrices", *MATRICES}
+MATRIX_SUMS = {f"{action}_sums{count}": count for count in (1, 2, 3, 4) for action in ("begin", "end")}
+"""Maps each function that moves so many matrices of sums into or out of registers to their number."""
+PLAIN |= {"begin_matrices", "end_matrices", *MATRICES, *MATRIX_SUMS}
 LAPACK = ("potrf", "getrf", "geqrf", "ormqr", "syevd", "gesdd", "trsm", "gemm")
 PLAIN |= {f"{routine}_{kind}" for routine in LAPACK for kind in ("f32", "f64")}
 

@@ -13,6 +13,7 @@ import pytest
 import scanjit as sj
 from scanjit.runtime import host
 from scanjit.schedule.tiles import matrices
+from tests.fuzz.check import Config
 from tests.targets import with_matrices
 
 TARGET = with_matrices()
@@ -20,8 +21,9 @@ TARGET = with_matrices()
 
 @pytest.fixture(autouse=True)
 def short_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Registers are used for sums of any number of quads."""
+    """Registers are used for sums of any number of quads, and compute the next tile's meanwhile."""
     monkeypatch.setattr(matrices, "LEAST_QUADS", 0)
+    monkeypatch.setattr(matrices, "FEW_PACKS", 0)
 
 
 Case = tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]
@@ -88,7 +90,7 @@ def test_registers_are_used(weights: str) -> None:
         f = sj.mixed(sj.function([xs, w], hs, mode="emulate"), weights=weights)
         source = f.source
     kind = {"bfloat16": "bf16", "int8": "u8i8"}[weights]
-    assert f"multiply_matrices4_{kind}(" in source
+    assert f"add_products4_{kind}(" in source
     assert ("dot_" in source) is (weights == "int8")  # sums of integers for one row are the same in vectors
     assert "16 rows x 1 vectors lie in registers for matrices" in str(f.explain())
 
@@ -102,7 +104,7 @@ def test_the_first_factor_may_be_the_right_operand(rng: np.random.Generator) -> 
         with host.using(target):
             gradient = sj.grad((sj.tanh(x @ w) ** 2).sum(), w)
             f = sj.mixed(sj.function([x, w], gradient, mode="emulate"), weights="int8")
-            assert ("multiply_matrices4_i8u8(" in f.source) == target.has_matrices
+            assert ("add_products4_i8u8(" in f.source) == target.has_matrices
         found.append(f(*arrays))
     np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-5)
 
@@ -112,7 +114,7 @@ def test_weights_of_gradients_are_computed_in_registers() -> None:
     x, w = sj.tensor(("B", 48), "float32"), sj.tensor((48, 256), "float32")
     with host.using(TARGET):
         f = sj.mixed(sj.function([x, w], sj.grad((sj.tanh(x @ w) ** 2).sum(), [w]), mode="emulate"))
-        assert f.source.count("multiply_matrices4_bf16(") >= 2 and "dot_bf16" not in f.source
+        assert f.source.count("add_products4_bf16(") >= 2 and "dot_bf16" not in f.source
 
 
 @pytest.mark.parametrize("weights", ["bfloat16", "int8"])
@@ -129,7 +131,7 @@ def test_masked_rows(weights: str, rng: np.random.Generator) -> None:
         with host.using(target):
             hs = sj.scan(step, [x, m], sj.zeros((x.shape[1], 24), "float32"))
             f = sj.mixed(sj.function([x, m, w], hs, mode="emulate"), weights=weights)
-        assert ("multiply_matrices" in f.source) is target.has_matrices
+        assert ("add_products" in f.source) is target.has_matrices
         found.append(f(*arrays))
     np.testing.assert_allclose(*found, rtol=2e-5, atol=2e-5)
 
@@ -155,7 +157,29 @@ def test_sums_of_few_quads_stay_in_vectors(monkeypatch: pytest.MonkeyPatch) -> N
         x, w = sj.tensor(("B", terms), "float32"), sj.tensor((terms, 64), "float32")
         with host.using(TARGET):
             f = sj.mixed(sj.function([x, w], x @ w, mode="emulate"), weights="int8")
-        assert ("multiply_matrices" in f.source) is used
+        assert ("add_products" in f.source) is used
+
+
+@pytest.mark.parametrize("columns", [97, 300])
+@pytest.mark.parametrize("weights", ["bfloat16", "int8"])
+def test_sums_that_are_computed_meanwhile(
+    weights: str, columns: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """They have the same bits as sums that are computed before the lines behind them."""
+    x, w = sj.tensor((None, None, 150), "float32"), sj.shared(rng.standard_normal((150, columns)).astype(np.float32))
+    outputs = [sj.tanh(x @ w) + 1, abs(x[0] @ w[:, :40]) * (x[0] @ w[:, 40:80])]
+    found = []
+    for few, threads in ((1000, 1), (0, 1), (0, 3)):
+        monkeypatch.setattr(matrices, "FEW_PACKS", few)
+        with Config(threads=threads, small=True).active(), host.using(TARGET):
+            found.append(sj.mixed(sj.function([x], outputs, mode="emulate"), weights=weights))
+        # sums of integers are scaled by numbers of columns, which are computed once for all rows: no tile comes next
+        assert ("steps0 = " in found[-1].source) is (few == 0 and weights == "bfloat16")
+    for steps, batch in ((2, 1), (1, 16), (1, 35), (1, 5), (1, 0)):
+        given = rng.standard_normal((steps, batch, 150)).astype(np.float32)
+        first, *others = (f(given) for f in found)
+        for other in others:
+            np.testing.assert_equal(other, first)
 
 
 def test_nothing_looks_for_interrupts_between_sizes_and_products() -> None:
@@ -171,5 +195,5 @@ def test_nothing_looks_for_interrupts_between_sizes_and_products() -> None:
         first, *lines = part.splitlines()[1:]
         indent = len(first) - len(first.lstrip())
         inside = list(itertools.takewhile(lambda line, indent=indent: line.startswith(" " * indent), lines))
-        assert any("multiply_matrices" in line for line in inside)
+        assert any("add_products" in line for line in inside)
         assert not any("interrupted" in line for line in (first, *inside))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -14,13 +17,15 @@ from .support import assembly, run_compiled, run_emulated, source_of
 RUNS = [run_emulated, *([run_compiled] if host.target().has_matrices else [])]
 
 
-def product(kind: str, rows: int, terms: int, count: int, begun: bool) -> str:
-    """The source of `count` products of a left matrix."""
-    name = f"multiply_matrices{count}_{kind}"
+def product(kind: str, rows: int, terms: int, count: int, begun: bool, parts: Sequence[int] = ()) -> str:
+    """The source of `count` products of a left matrix, computed in `parts` that begin at these matrices."""
+    name, sums = f"add_products{count}_{kind}", [f"begin_sums{count}", f"end_sums{count}"]
     rights = ", ".join(f"right + {64 * k}" for k in range(count))
-    call = f"{name}(sums, {int(begun)}, left, {4 * max(terms, 1)}, {terms}, {64 * count}, {rights})"
-    body = [f"begin_matrices({rows}, {terms})", call, "end_matrices()"]
-    return source_of([name, "begin_matrices", "end_matrices"], ["sums", "left", "right"], body)
+    given = f"left, {4 * max(terms, 1)}, {terms}, {64 * count}, {rights}"
+    calls = [f"{name}({first}, {stop}, {given})" for first, stop in itertools.pairwise((0, *parts, -(-terms // 16)))]
+    body = [f"begin_matrices({rows}, {terms})", f"{sums[0]}(sums, {int(begun)})", *calls, f"{sums[1]}(sums)"]
+    names = [name, *sums, "begin_matrices", "end_matrices"]
+    return source_of(names, ["sums", "left", "right"], [*body, "end_matrices()"])
 
 
 def packed(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -46,9 +51,9 @@ def test_products(kind: str, rows: int, terms: int, count: int, begun: bool) -> 
     (a, at), (b, to) = reversed(factors) if kind == "i8u8" else factors  # the integers of the first one have no sign
     wanted = multiply(a, b, left=at, right=to, out=(0, 2, 3)) + 7 * begun
     found = []
-    for run in RUNS:
+    for run, parts in itertools.product(RUNS, [(), (0, 1), (1, 1, 2, 9), (7,)]):
         sums = np.full((rows, count, 16), 7, np.int32 if exact else np.float32)
-        run(product(kind, rows, terms, count, begun), [sums, left, right])
+        run(product(kind, rows, terms, count, begun, parts), [sums, left, right])
         np.testing.assert_allclose(sums, wanted, rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5)
         found.append(sums.view(np.int32))
     np.testing.assert_array_equal(found, [found[0]] * len(found))

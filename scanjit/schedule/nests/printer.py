@@ -274,6 +274,8 @@ class _NestWriter:
             parts.append("strips of " + " x ".join(f"{length} {self.loops[loop]}" for length, loop in lengths) + some)
         if tile.ahead != 0:
             parts.append(f"the next terms{' and panels' if tile.beyond else ''} fetched ahead{self._where(tile.ahead)}")
+        if tile.meanwhile:
+            parts.append("the sums of the next tile computed meanwhile")
         if tile.steps > 1:
             parts.append(f"{tile.steps} steps of a point at a time")
         if tile.narrow:

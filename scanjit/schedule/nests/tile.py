@@ -37,6 +37,7 @@ class Tile:
     brief : sizes that are at least 1, and at most as many as `wide` vectors have lanes: the loop along which lanes run
         is so many vectors, without a loop, if it has one of these sizes.
     matrices : whether registers that hold matrices multiply (see `schedule.tiles.matrices`).
+    meanwhile : whether they compute the sums of the next tile of columns while those of this one are used.
     down : 1 in calls in which a step goes through the points of a strip from the last to the first; 0 in others.
     """
 
@@ -61,6 +62,7 @@ class Tile:
     brief: tuple[Dimension, ...] = ()
     wide: int = 1
     matrices: bool = False
+    meanwhile: bool = False
     down: Dimension = 0
 
     @property

@@ -133,7 +133,7 @@ def _for_one_row(nest: Nest, in_step: bool, target: Target) -> Nest | None:
         return None  # the sums of one row would have other bits than those of several
     tile = tile if tile.horizontal or tile.lanes == 1 else _with_more_columns(nest, tile, target)
     unit = 1 if tile.split is tile.rows else tile.unit
-    return replace(nest, tile=replace(tile, row_block=1, unit=unit, matrices=False))
+    return replace(nest, tile=replace(tile, row_block=1, unit=unit, matrices=False, meanwhile=False))
 
 
 def _with_more_columns(nest: Nest, tile: Tile, target: Target) -> Tile:

@@ -21,6 +21,8 @@ from scanjit.types import Dimension
 
 SUMS = 4
 """How many registers hold sums. The others hold operands."""
+FEW_PACKS = 64
+"""Sums of so few packs take less time than to divide them among the turns of a loop saves."""
 LEAST_QUADS = 32
 """Sums of fewer quads take as long in vectors, which multiply them in one instruction, too."""
 
@@ -72,7 +74,11 @@ def _tile(nest: Nest, target: Target) -> Tile | None:
     panels = all(right.panel is not None for right in rights)
     vectors = _vectors(nest.space[-1].size, old.lanes, SUMS // len(reductions), panels)
     group = group_of(nest, reductions, rows, old.lanes * vectors, target.near_bytes)
-    return with_split(nest, Tile(old.lanes, vectors, rows, MATRIX_ROWS, group=group, matrices=True))
+    used = any(not isinstance(store.value, Reduce) for store in nest.stores)
+    several = not isinstance(terms.size, int) or terms.size > FEW_PACKS
+    meanwhile = used and several and group != 1 and all(reduction.init is None for reduction in reductions)
+    tile = Tile(old.lanes, vectors, rows, MATRIX_ROWS, group=group, matrices=True, meanwhile=meanwhile)
+    return with_split(nest, tile)
 
 
 def _vectors(size: Dimension, lanes: int, most: int, panels: bool) -> int:
