@@ -35,7 +35,7 @@ from scanjit.codegen.pairs import Form, Pair, Pairs, Span
 from scanjit.codegen.roots import find_length
 from scanjit.codegen.source import Parameters, Source
 from scanjit.ops.passes import LARGEST_FACTOR, Number, is_written_out, length_of_pairs, passes, table_of
-from scanjit.schedule.nests import Fourier, NestLoop, Tile
+from scanjit.schedule.nests import ALONE_BYTES, Fourier, NestLoop, Tile
 from scanjit.target import Target
 
 
@@ -237,7 +237,9 @@ class _Writer:
             self._row()
             self.add("left = apart", "last = 1", "odd = 0", "beside = 0")
             if across.any:
-                self.block(f"if row + {lanes} <= stop and {self.n} <= {across.most} and m == h:", together)
+                alone = [str(nbytes // (2 * size)) for nbytes in ALONE_BYTES]
+                few = f"{self.n} <= {across.most} and m == h and row + {lanes} <= stop"
+                self.block(f"if {few} and (columns != {lanes} or h <= {alone[0]} or h > {alone[1]}):", together)
             self.block("if beside == 0:", self._columns)
             across.found_passes()
             if across.any:

@@ -12,7 +12,15 @@ product of two loads; nothing else in this package knows what a GEMM is, except 
 from scanjit.schedule.nests.array_job import BANDS, GuestCall, WhereTrue
 from scanjit.schedule.nests.branches import Beside, If, Wave
 from scanjit.schedule.nests.buffers import LINE, SCRATCH_BYTES, Buffer, Ref, row_major, with_room
-from scanjit.schedule.nests.fourier import Form, Fourier, RootsOfUnity, most_across, parts_of, work_of
+from scanjit.schedule.nests.fourier import (
+    ALONE_BYTES,
+    Form,
+    Fourier,
+    RootsOfUnity,
+    most_across,
+    parts_of,
+    work_of,
+)
 from scanjit.schedule.nests.lapack import LARGEST, Decomposition, LapackCall, most_beside
 from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.likeness import Correspondence, Likeness

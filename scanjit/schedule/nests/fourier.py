@@ -15,6 +15,10 @@ MOST_LANES = 16
 MOST_ACROSS = 4096
 """The most numbers of rows that are transformed side by side: a vector of such rows stays in the second-level cache. It
 lies in `spare` twice, which is 1 MB with vectors of 64 bytes."""
+ALONE_BYTES = (1024, 24576)
+"""Rows with more bytes of pairs than the first number and at most the second take less time alone, if their length is
+found when a function runs and fills vectors: as a matrix whose columns are side by side, a row stays in the first-level
+cache."""
 
 
 @record
