@@ -299,3 +299,18 @@ def test_a_choice_to_keep_elements_stores_all_of_them(op: str) -> None:
     assert "maskmov" not in sj.dprint(f, "str", stage="assembly")
     i, j = np.random.default_rng(0).integers(0, 16, (2, 9))
     np.testing.assert_array_equal(f(i, j), reference(i, j))
+
+
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+def test_carries_that_swap_elements(mode: Any) -> None:
+    """Neither can be changed before the other; three in a circle."""
+    two = lambda s, w: (s[-1].set(w[0]), w[0].set(s[-1]))
+    three = lambda s, w, v: (s[1].set(w[0]), w[0].set(v[-1]), v[-1].set(s[1]))
+    n, starts = sj.scalar("n", "int64"), [sj.vector(name, "float64") for name in "abc"]
+    outputs = [found[-1] for found in sj.scan(two, None, starts[:2], n_steps=n)]
+    outputs += [found[-1] for found in sj.scan(three, None, starts, n_steps=n)]
+    f, reference = (sj.function([n, *starts], outputs, mode=each) for each in (mode, "reference"))
+    for steps in (1, 2, 4):
+        given = [np.arange(5.0) + 10 * i for i in range(3)]
+        for got, wanted in zip(f(steps, *given), reference(steps, *given), strict=True):
+            np.testing.assert_array_equal(got, wanted)

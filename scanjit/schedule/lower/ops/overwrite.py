@@ -17,13 +17,32 @@ _CHANGES = (SCATTER, SET_SLICE)
 def overwritten(step: LoweredStep) -> dict[int, list[Node]]:
     """The carries that a step can change in place, by number. Each comes with the nodes that read it, which must be
     computed before its first change."""
-    users, found, results = ir.users_among(ir.walk(step.results)), {}, set(step.results)
+    users, found, results = ir.users_among(ir.walk(step.results)), dict[int, list[Node]](), set(step.results)
+    changed, needed = dict[int, set[Node]](), dict[int, set[Node]]()
     for i, (before, after) in enumerate(zip(step.carries, step.new, strict=True)):
         changes = list(_changes(before, after, users, results))
         early = _early(before, changes, users, results) if changes else None
         if early is not None:
-            found[i] = early
+            changed[i], needed[i] = set(changes), set(ir.walk(early))
+            if _waits_for_itself(i, changed, needed):
+                del changed[i], needed[i]
+            else:
+                found[i] = early
     return found
+
+
+def _waits_for_itself(i: int, changed: Mapping[int, set[Node]], needed: Mapping[int, set[Node]]) -> bool:
+    """Whether a carry could be changed only after another one that can be changed only after it, as if two carries
+    swap an element."""
+    met, stack = set[int](), [i]
+    while stack:
+        at = stack.pop()
+        others = [j for j in changed if j != at and not changed[j].isdisjoint(needed[at])]
+        if i in others:
+            return True
+        stack += [j for j in others if j not in met]
+        met.update(others)
+    return False
 
 
 def _changes(
