@@ -179,23 +179,24 @@ def _lefts(reductions: Sequence[Reduce], lane: NestLoop) -> int:
 
 
 def group_of(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int, near_bytes: int) -> Dimension:
-    """How many tiles of columns are computed for some rows, before the next rows.
+    """How many tiles of columns are computed for some rows, before the next rows: as many as stay near, but in short
+    rows, fewer. Processors also fetch what comes behind a piece of a row. Where threads share the columns, that soon
+    belongs to another thread: then both cores want the same lines of the cache."""
+    most, size = near_tiles(nest, reductions, rows, width, near_bytes), nest.space[-1].size
+    short = isinstance(size, int) and size * np.dtype(nest.dtype).itemsize <= SHORT_ROW
+    return types.minimum(most, TILES_IN_SHORT_ROW) if short and most != 1 else most
 
-    As many as read `near_bytes` of right operands, which stay in the cache. Results are then written in long pieces of
-    rows, and processors foresee which memory comes next. With one tile at a time, every row would be far from the one
-    before.
 
-    In short rows, pieces are shorter. Processors also fetch what comes behind a piece. Where threads share the columns,
-    that soon belongs to another thread: then both cores want the same lines of the cache.
-    """
+def near_tiles(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int, near_bytes: int) -> Dimension:
+    """How many tiles of columns read `near_bytes` of right operands, which stay in the cache while some rows are
+    computed, and then the next rows. Results are then written in long pieces of rows, and processors foresee which
+    memory comes next. With one tile at a time, every row would be far from the one before."""
     lane, over = nest.space[-1], set(rows.parts or (rows,))
     loops: dict[Value, set[NestLoop]] = {}
     again = any(isinstance(v, Apply) and lane in loops_of(v, loops) and not over & loops[v] for v in nest.values)
     if again or (isinstance(lane.size, int) and lane.size <= width):
         return 1  # values that depend on the column alone are then computed once for all rows
-    most = types.maximum(near_bytes // types.maximum(_panel_bytes(reductions, lane, width), 1), 1)
-    short = isinstance(lane.size, int) and lane.size * np.dtype(nest.dtype).itemsize <= SHORT_ROW
-    return types.minimum(most, TILES_IN_SHORT_ROW) if short else most
+    return types.maximum(near_bytes // types.maximum(_panel_bytes(reductions, lane, width), 1), 1)
 
 
 def _panel_bytes(reductions: Sequence[Reduce], lane: NestLoop, width: Dimension) -> Dimension:

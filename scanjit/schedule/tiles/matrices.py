@@ -14,7 +14,7 @@ from scanjit.kinds import kind_of
 from scanjit.records import replace
 from scanjit.schedule.nests import Apply, Load, Nest, NestLoop, Program, Reduce, Statement, Tile
 from scanjit.schedule.threads.split import with_split
-from scanjit.schedule.tiles.choose import group_of
+from scanjit.schedule.tiles.choose import group_of, near_tiles
 from scanjit.schedule.tiles.products import factors, is_of_packs, reductions_of
 from scanjit.target import MATRIX_ROWS, Target
 from scanjit.types import Dimension
@@ -73,10 +73,12 @@ def _tile(nest: Nest, target: Target) -> Tile | None:
         return None
     panels = all(right.panel is not None for right in rights)
     vectors = _vectors(nest.space[-1].size, old.lanes, SUMS // len(reductions), panels)
-    group = group_of(nest, reductions, rows, old.lanes * vectors, target.near_bytes)
     used = any(not isinstance(store.value, Reduce) for store in nest.stores)
     several = not isinstance(terms.size, int) or terms.size > FEW_PACKS
+    place = nest, reductions, rows, old.lanes * vectors, target.near_bytes
+    group = near_tiles(*place)  # long: only the first tile of a group waits for its own sums
     meanwhile = used and several and group != 1 and all(reduction.init is None for reduction in reductions)
+    group = group if meanwhile else group_of(*place)
     tile = Tile(old.lanes, vectors, rows, MATRIX_ROWS, group=group, matrices=True, meanwhile=meanwhile)
     return with_split(nest, tile)
 
