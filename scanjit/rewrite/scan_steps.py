@@ -45,12 +45,12 @@ def own_lengths(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Make a loop count its steps, if an outer step or branch computes their number. The loop then runs at most as many
     steps as are known before. (A number that does not change from step to step is left alone: `hoist` takes it out of
     the step.)"""
-    return outputs if ir.sizes_are_given(outputs) else _Level((), False, False, notes).rewritten(outputs)
+    return outputs if ir.sizes_are_given(outputs) else StepLevel((), False, False, notes).rewritten(outputs)
 
 
 def all_own_lengths(outputs: list[Node]) -> list[Node]:
     """As `own_lengths`, for the end of the pipeline, when no computation leaves a loop any more."""
-    return _Level((), False, True, []).rewritten(outputs)
+    return StepLevel((), False, True, []).rewritten(outputs)
 
 
 _Row = Callable[[OpenScan, Node, Node], Node]
@@ -58,7 +58,7 @@ _Row = Callable[[OpenScan, Node, Node], Node]
 the row."""
 
 
-class _Level:
+class StepLevel:
     """The graph of a function, a step or a branch. `moving` are the inputs that a step around it computes. In a branch,
     results of loops and branches in it are not known before either; `inside` a step, no result of it is. `last` says
     that nothing else that a step computes is known."""
@@ -156,7 +156,7 @@ class _Level:
         else:
             pairs = zip(body.inputs, node.operands[1:], strict=True)
             inside = [inner for inner, operand in pairs if self._is_moving(operand)]
-        level = _Level(inside, node.op is IFELSE, self.last, self.notes)
+        level = StepLevel(inside, node.op is IFELSE, self.last, self.notes)
         level.inside = self.inside or node.op is SCAN
         given = node.operands[len(node.operands) - len(body.inputs) :]
         changing = roles.carries if roles is not None else 0

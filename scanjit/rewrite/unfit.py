@@ -5,7 +5,7 @@ Other sizes are checked before anything runs. In a branch, a computed size that 
 branch is taken, which is known only when the function runs. Such a branch must not run, because its memory is planned
 by its sizes. A loop in whose steps sizes may not fit returns one more value: whether they did not in any of the steps.
 The checks are made of the graph as it was written. So rewriting rules may take an op for a cheaper one that has no
-check: `ones(k)[-1]` becomes 1.
+check: `ones(k)[-1]` becomes 1. And `x[:k][2]` becomes `x[2]`; so such a step does not run if `x` has no entry 2.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import zeros_like
 from scanjit.rewrite.engine import Results, map_several
 from scanjit.rewrite.loop import OpenCarry, OpenScan
+from scanjit.rewrite.scan_steps import StepLevel
 from scanjit.types import Condition
 
 
@@ -73,9 +74,13 @@ def _with_fitting_steps(scan: Node, varying: Collection[Node], _: bool) -> tuple
     inside += [inner for operand, inner in loop.consts.items() if operand in varying]
     new, found = without_unfit(loop.outputs, inside, step=True)
     outside = {*loop.consts.values()}
-    found += [broken(c) for c in conditions(walk(loop.outputs)) if not _are_outside(_values(c), outside)]
+    relations = [c for c in conditions(walk(loop.outputs)) if not _are_outside(_values(c), outside)]
+    found += map(broken, relations)
     if not found:
         return None
+    if hopeless := _hopeless(relations, inside):
+        idle = [*map(zeros_like, (*(c.new for c in loop.carries), *loop.ys)), *(constant(True) for _ in loop.ends)]
+        new = captured(_any(hopeless), idle, new)
     loop.set_outputs(new)
     never = constant(False)
     before = new_input(never.type)
@@ -96,8 +101,9 @@ def _fitting(node: Node, varying: Collection[Node], step: bool) -> tuple[Results
     for half, found in made:
         order = walk(half)
         moved, relations = ir.dependents(order, moving), [c for c in conditions(order) if _values(c)]
-        own.append([broken(c) for c in relations if moved.isdisjoint(_values(c))])
-        found += [broken(c) for c in relations if not moved.isdisjoint(_values(c))]
+        varied = [c for c in relations if not moved.isdisjoint(_values(c))]
+        own.append([*(broken(c) for c in relations if c not in varied), *_hopeless(varied, moving)])
+        found += map(broken, varied)
     if step:
         for (half, _), unfit_sizes in zip(made, own, strict=True):
             safe = [computable([size]) for size in _reading_sizes(half, {*inputs}, moving)]
@@ -113,6 +119,15 @@ def _fitting(node: Node, varying: Collection[Node], step: bool) -> tuple[Results
         results = captured(unfit, list(map(zeros_like, results)), results, at={*node.operands, unfit})
     *results, deeper = results
     return results, unfit | deeper
+
+
+def _hopeless(relations: Iterable[Condition], varying: Collection[Node]) -> list[Node]:
+    """Bools, one of which is true if one of the relations cannot hold, however many entries a step counts: `x[:k][9]`
+    needs an `x` of ten. What relies on it must not run then, as `x[9]` may be read in its place."""
+    level = StepLevel([*varying], branch=False, last=False, notes=[])
+    most = [level.most(c.right - c.left) for c in relations]
+    most += [level.most(c.left - c.right) for c in relations if c.kind == "=="]
+    return [apply(LESS, dim_node(dim), 0) for dim in most if dim is not None and not types.not_negative(dim)]
 
 
 def _reading_sizes(outputs: Sequence[Node], inputs: Collection[Node], varying: Collection[Node]) -> list[Node]:
@@ -230,9 +245,11 @@ def _collected(node: Node) -> list[Condition]:
         body = node.params["body"]
         sizes = {body.inputs[i]: dim for i, dim in node.params["sizes"]}
         outside = {inner.dim_atom: dim for inner, dim in sizes.items()}
+        length = node.params["length"]
+        some = 1 if types.not_negative(length - 1) else types.minimum(length, 1)  # where there is no step, 0 <= 0
         for c in conditions(body.nodes()):
             if _are_outside(_values(c), sizes):
-                left, right = (types.substitute(dim, outside) for dim in (c.left, c.right))
+                left, right = (types.substitute(dim, outside) * some for dim in (c.left, c.right))
                 found.append(c._replace(left=left, right=right))
     return found
 

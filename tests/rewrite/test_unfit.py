@@ -88,6 +88,70 @@ def test_a_size_that_does_not_fit(name: str, state: bool) -> None:
         assert messages[0] == messages[1]
 
 
+FAR = 10**10
+OUTSIDE: dict[str, Program] = {
+    "far": lambda k, x, m: x[:k][FAR],
+    "third": lambda k, x, m: x[:k][2],
+    "third_last": lambda k, x, m: x[:k][-3],
+    "far_back": lambda k, x, m: x[:k][-FAR],
+    "backwards": lambda k, x, m: x[:k][::-1][-7],
+    "of_the_others": lambda k, x, m: x[k:][FAR],
+    "every_other": lambda k, x, m: x[:k][::2][FAR],
+    "of_two_slices": lambda k, x, m: x[:k][1000:][2000],
+    "slice": lambda k, x, m: x[:k][FAR : FAR + 3].sum(),
+    "row": lambda k, x, m: m[:k][FAR].sum(),
+    "column": lambda k, x, m: m[:, :k][:, 2].sum(),
+    "of_a_view": lambda k, x, m: m[:k].T[1, FAR],
+    "taken": lambda k, x, m: sj.take(x[:k], [0, FAR]).sum(),
+    "broadcast": lambda k, x, m: sj.broadcast_to(x[:k], (3, 7))[1, 5],
+    "joined": lambda k, x, m: sj.concatenate([x[:k], x[k:]])[FAR],
+    "stacked": lambda k, x, m: sj.stack([x[:k], 2 * x[:k]])[1, FAR],
+    "summed": lambda k, x, m: sj.cumsum(x[:k])[7],
+    "multiplied": lambda k, x, m: (m[:k] @ m.T)[FAR, 0],
+    "set": lambda k, x, m: x[:k][2].set(1.0).sum(),
+    "set_far": lambda k, x, m: x[:k][FAR].set(1.0).sum(),
+    "added_far_back": lambda k, x, m: x[:k][-FAR].inc(1.0).sum(),
+    "set_slice": lambda k, x, m: x[:k][2:4].set(sj.ones(2)).sum(),
+    "added_to_a_row": lambda k, x, m: m[:k][7].inc(1.0).sum(),
+    "examples": lambda k, x, m: sj.vmap(lambda row: row[:k][FAR])(m).sum(),
+    "examples_without_entries": lambda k, x, m: sj.vmap(lambda row: row[FAR])(m[:, :k]).sum(),
+    "in_an_inner_step": lambda k, x, m: sj.scan(lambda row: row[:k][FAR], m).sum(),
+    "in_an_inner_recurrence": lambda k, x, m: sj.scan(lambda r, h: h + r * x[:k][FAR], x, 0.0 * k).sum(),
+    "in_a_while_loop": lambda k, x, m: sj.while_loop(
+        lambda s: s[1] < k, lambda s: (s[0] + x[: s[1] + 1][FAR], s[1] + 1), (0.0 * k, k - k)
+    )[0],
+    "in_a_branch": lambda k, x, m: sj.ifelse(k > 3, lambda: x[:k][FAR], lambda: 0.0 * k),
+    "in_a_branch_of_long_ones": lambda k, x, m: sj.ifelse(x.shape[0] > 4, lambda: x[:k][4], lambda: 0.0 * k),
+    "in_a_gradient": lambda k, x, m: sj.grad(x[:k][2] ** 2 + x.sum() ** 2, x).sum(),
+}
+
+
+def outcome(function: Any, *args: Any) -> Any:
+    try:
+        return function(*args)
+    except (sj.ShapeError, sj.OutOfBoundsError, sj.ScanError) as error:
+        return type(error).__name__, str(error)
+
+
+@pytest.mark.quick(8)
+@pytest.mark.parametrize("state", [False, True])
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_nothing_outside_of_arrays_of_any_size_is_read(name: str, state: bool) -> None:
+    ks, x, m = sj.vector("ks", "int64"), sj.vector("x"), sj.matrix("m")
+    step = lambda k, *h: OUTSIDE[name](k, x, m) + (0.5 * h[0] if h else 0.0)
+    ys = sj.scan(step, ks, sj.constant(0.0) if state else None)
+    compiled: Any = "numba" if name in ("far", "set_far", "in_a_branch") else "emulate"
+    f, reference = (sj.function([ks, x, m], ys, mode=mode) for mode in (compiled, "reference"))
+    for n, shape in ((0, (3, 4)), (2, (2, 0)), (5, (0, 0)), (9, (8, 9))):
+        args = np.arange(1.0, 1.0 + n), np.ones(shape)
+        for numbers in ([], [0], [5, 3], [-2]):
+            found, wanted = outcome(f, numbers, *args), outcome(reference, numbers, *args)
+            if isinstance(wanted, tuple):
+                assert found == wanted
+            else:
+                np.testing.assert_allclose(found, wanted, rtol=1e-13)
+
+
 def test_a_size_that_always_fits_costs_nothing() -> None:
     step = lambda x, h: h + sj.while_loop(lambda s: s > 1.0, lambda s: 0.5 * s, x + h)
     x = sj.vector("x")
@@ -103,3 +167,10 @@ def test_a_size_without_a_limit_is_refused_in_words() -> None:
         with pytest.raises(sj.NotSupportedError, match=words) as found:
             sj.function([ks], sj.scan(step, ks, first), mode="emulate")
         assert "use a mask over the full size" in str(found.value)
+
+
+def test_a_refusal_names_the_size_also_where_a_step_may_not_run() -> None:
+    ks, x = sj.vector("ks", "int64"), sj.vector("x")
+    with pytest.raises(sj.NotSupportedError, match="give the size a limit") as found:
+        sj.function([ks, x], sj.scan(lambda k: (x[:k] + sj.ones(7)).sum(), ks), mode="emulate")
+    assert "x.shape[0]" in str(found.value)

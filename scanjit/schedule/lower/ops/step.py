@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from scanjit import ir, types
 from scanjit.errors import NotSupportedError
 from scanjit.ir import Node
+from scanjit.ops.branch import IFELSE
 from scanjit.ops.promotion import cast
 from scanjit.ops.roles import Roles
 from scanjit.records import record, replace
@@ -68,6 +69,8 @@ def _refuse_ragged_steps(inputs: Iterable[Node], outputs: Sequence[Node]) -> Non
     for node in ir.walk(outputs):
         sized = [*ir.dim_nodes({"types": node.types}), *node.applied.sizes]
         if sized and not given.isdisjoint(ir.walk(sized)):
+            if node.op is IFELSE:  # the node in the branch tells more
+                _refuse_ragged_steps(node.params["body"].inputs, node.params["body"].outputs)
             raise NotSupportedError(
                 "a size inside a step of a scan depends on a value computed in that step",
                 got=", ".join(map(str, node.types)),
