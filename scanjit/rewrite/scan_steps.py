@@ -195,7 +195,7 @@ class StepLevel:
                 part = types.monomial(atoms)
                 limit = self._most_of_product(atoms) if self.moves(part) else part
                 if factor < 0 and self.moves(part):
-                    limit = 0 if all(map(_is_not_negative, atoms)) else None
+                    limit = 0 if all(map(_is_not_negative, atoms)) else self._least(part)
                 if limit is None:
                     return None
                 total = total + limit * factor
@@ -211,6 +211,12 @@ class StepLevel:
         if atom.kind == "min":
             return found[0] if found else None
         return types.maximum(*found) if len(found) == 2 else None
+
+    def _least(self, dim: Dimension) -> Dimension | None:
+        """A lower bound, known before the loop, of a size that is computed here; None if there is none."""
+        atom = types.as_atom(dim)
+        known = [arg for arg in atom.args if not self.moves(arg)] if atom is not None and atom.kind == "max" else []
+        return known[0] if known else None
 
     def _most_of_product(self, atoms: Sequence[Atom]) -> Dimension | None:
         """Such an upper bound for a product. It is the product of the bounds if no factor is negative."""
