@@ -169,7 +169,7 @@ class Symbol(Generic[N]):
 
         def round(self, decimals: int = 0) -> N:
             """The nearest whole number; a number in the middle goes to the even one. With `decimals`, the nearest
-            number with so many decimals. See `scanjit.round`."""
+            number with so many decimals. Of complex numbers, both parts are rounded. See `scanjit.round`."""
 
         def searchsorted(self, v: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> N:
             """Where elements would stand in a sorted vector: how many of its elements come before each of `v`. See

@@ -11,7 +11,6 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.runtime import processors
-from scanjit.schedule.memory.addresses import ALIGNMENT
 from scanjit.schedule.threads.teams import Way
 from scanjit.show import Document, Table
 
@@ -84,7 +83,7 @@ def footprint(stages: Sequence[CompiledStage], sizes: Mapping[str, int], name: s
             raise errors.ArgumentError("a size is an integer from 0 on", got=f"{label}={size!r}")
     way = Way(processors.count())
     known = [stage.sized({atom: int(sizes[atom.name]) for atom in stage.table.atoms}, way) for stage in stages]
-    workspace = sum(sized.workspace + ALIGNMENT for sized in known if sized.workspace)
+    workspace = sum(sized.workspace for sized in known)
     results = sum(
         sized.number(buffer.nbytes)
         for stage, sized in zip(stages, known, strict=True)
