@@ -1,6 +1,8 @@
-"""Memory in large pages, where the system has them. A processor knows the places of some thousand pages: of all weights
-of a layer if these lie in pages of 2 MB, of a part of them if they lie in pages of 4 KB. And what lies in one page
-meets itself less often in the same set of a cache."""
+"""Memory in large pages, where the system has them.
+
+A processor remembers where some thousand pages lie. In pages of 2 MB, these hold all weights of a layer; in pages of
+4 KB, a part of them. Two addresses of a large page also fall less often into the same set of a cache.
+"""
 
 import mmap
 
